@@ -121,6 +121,12 @@ heed_status heed_multihead_backward_plan_describe(const heed_multihead_backward_
   return call(__func__, heed_multihead_backward_plan_describe, plan, info);
 }
 
+heed_status heed_multihead_backward_plan_run(const heed_multihead_backward_plan* plan,
+                                             const heed_multihead_backward_args* args,
+                                             void* workspace, size_t workspace_bytes) {
+  return call(__func__, heed_multihead_backward_plan_run, plan, args, workspace, workspace_bytes);
+}
+
 heed_status heed_attention_backward_plan_create(const heed_context* context,
                                                 const heed_attention_backward_desc* desc,
                                                 heed_attention_backward_plan** plan) {

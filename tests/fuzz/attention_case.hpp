@@ -17,11 +17,6 @@ namespace heed_test {
 /// no pages.
 heed_attention_desc draw_attention(Draw& draw, bool of_block);
 
-/// Shapes of the four tensors, and layouts for them that fit.
-struct AttentionShapes {
-  explicit AttentionShapes(const heed_attention_desc& desc);
-  Axes query, key, value, out;
-};
 void draw_layouts(Draw& draw, heed_attention_desc& desc, bool float64);
 
 /// That of the scales of keys or values of this shape.

@@ -77,18 +77,6 @@ heed_attention_desc draw_attention(Draw& draw, bool of_block) {
   return d;
 }
 
-AttentionShapes::AttentionShapes(const heed_attention_desc& d) {
-  const bool packed_q = d.packed_queries > 0;
-  const bool packed_k = d.packed_keys > 0;
-  const std::int64_t q_rows = packed_q ? d.packed_queries : d.query_length;
-  const std::int64_t k_rows = packed_k ? d.packed_keys : key_rows_of(d);
-  query = {packed_q ? 1 : d.batch, d.query_heads, q_rows, d.features};
-  key = {packed_k ? 1 : d.pages > 0 ? d.pages : d.batch, key_heads_of(d), k_rows, d.features};
-  out = query;
-  value = key;
-  out[3] = value[3] = value_features_of(d);
-}
-
 void draw_layouts(Draw& draw, heed_attention_desc& d, bool float64) {
   const AttentionShapes shapes(d);
   const auto layout = [&](const Axes& shape, Use use) {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "tests/mpi/backward_ranks.hpp"
-#include "tests/problem/random_backward.hpp"
+#include "tests/problem/random_forms.hpp"
 
 using namespace heed_test;
 

@@ -1,6 +1,7 @@
 #include "tests/operations/operations.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "tests/oracle/merge.hpp"
@@ -21,7 +22,7 @@ Results results_of(const Outputs& got, const Tensor& out, const Problem& p) {
 template <class AnyProblem, class Gradients>
 Results gradients_in(const Gradients& got, const AnyProblem& p) {
   Results all;
-  for (const auto of : gradients_of(p))
+  for (const auto of : p.all())
     if (p.gradients[of])
       all.push_back(
           {of, std::string("gradient of ") + name_of(of), p.gradients[of]->shape(), got[of]});
@@ -163,8 +164,9 @@ std::vector<const char*> options_of(const Block& b) {
   option("16 bits", format_of(b.out.dtype()).bytes == 2);
   option("self", b.choice.self);
   option("prepared", b.w_query.prepared || b.w_key.prepared || b.w_value.prepared);
-  option("packed W_qkv", b.choice.w_key.before > 0 && b.choice.w_key.after > 0);
-  option("transposed W", b.choice.w_query.arrangement == Arrangement::kTransposed);
+  const Index columns = b.w_query.out() + b.w_key.out() + b.w_value.out();
+  option("packed W_qkv", b.w_query.layout().stride_in == columns);
+  option("transposed W", std::abs(b.w_query.layout().stride_out) > 1);
   option("grouped heads", b.key_heads() != b.attention.desc.query_heads);
   option("packed rows", b.attention.desc.packed_queries > 0);
   option("hard", b.attention.desc.hard != 0);

@@ -12,8 +12,8 @@
 #include "tests/dense/kinds.hpp"
 #include "tests/problem/block_backward.hpp"
 #include "tests/problem/draw_graphs.hpp"
-#include "tests/problem/random_backward.hpp"
 #include "tests/problem/random_blocks.hpp"
+#include "tests/problem/random_forms.hpp"
 #include "tests/problem/random_merges.hpp"
 #include "tests/support/contexts.hpp"
 
@@ -21,7 +21,9 @@ namespace heed_test {
 
 /// Gradients of a block, and whether the block keeps what they need.
 struct BlockBackwardCall : BlockBackward {
-  Keeps keeps = Keeps::kNothing;
+  explicit BlockBackwardCall(BlockBackward p, Keeps keeps_ = Keeps::kNothing)
+      : BlockBackward(std::move(p)), keeps(keeps_) {}
+  Keeps keeps;
 };
 
 // ---- A problem of each, from a seed ----
@@ -34,7 +36,7 @@ inline GraphProblem draw_graph(std::uint64_t seed) { return draw_graph_problem(s
 /// out and lse are there already.
 BackwardProblem draw_gradients(std::uint64_t seed);
 inline BlockBackwardCall draw_block_gradients(std::uint64_t seed) {
-  return {draw_block_backward(seed)};
+  return BlockBackwardCall(draw_block_backward(seed));
 }
 inline GraphBackwardProblem draw_graph_gradients(std::uint64_t seed) {
   return draw_graph_backward(seed);

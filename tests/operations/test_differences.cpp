@@ -114,7 +114,7 @@ Input input_of(std::size_t gradient, BlockBackwardCall& of) {
   WeightMatrix* const matrices[] = {&b.w_query, &b.w_key, &b.w_value,
                                     b.w_out ? &*b.w_out : nullptr};
   if (gradient >= kBlockWQuery && gradient <= kBlockWOut)
-    return of_elements(*matrices[gradient - kBlockWQuery]);
+    return of_tensor(matrices[gradient - kBlockWQuery]->tensor);
   if (gradient >= kBlockBQuery && gradient <= kBlockBOut)
     return of_tensor(matrices[gradient - kBlockBQuery]->bias);
   switch (gradient) {
@@ -189,7 +189,7 @@ std::optional<GraphBackwardProblem> draw_smooth_graph(std::uint64_t seed) {
 /// Inputs that are finite, if not left out by -inf, and not far from 0.
 template <class AnyProblem>
 bool has_differences(AnyProblem& p) {
-  for (const auto of : gradients_of(p)) {
+  for (const auto of : p.all()) {
     const Input input = p.can_want(of) ? input_of(of, p) : Input{};
     if (!input.exact) return false;
     for (const double x : input.numbers)
@@ -314,7 +314,7 @@ void check_differences(std::size_t full, std::optional<AnyProblem> (*draw)(std::
     attend(*p);
     const auto want = p->expected();
     Random random(seed ^ 0xd1ff);
-    for (const auto of : gradients_of(*p)) {
+    for (const auto of : p->all()) {
       names[of] = name_of(of);
       AnyProblem moved = *p;
       const Input input = p->can_want(of) ? input_of(of, moved) : Input{};

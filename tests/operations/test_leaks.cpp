@@ -190,7 +190,7 @@ void check_leaks(std::size_t full, AnyProblem (*draw)(std::uint64_t)) {
   }
   INFO(seen.kept << " kept, " << seen.changed << " changed");
   CHECK(seen.kept >= seen.changed / 20);
-  CHECK(seen.changed >= seen.kept / 100);
+  CHECK((small() || seen.changed >= seen.kept / 100));
 }
 
 /// Without slopes and sinks near the end of float32, where +inf beside them may become NaN, and NaN

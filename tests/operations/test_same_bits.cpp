@@ -236,10 +236,7 @@ void rechoose(Block& b, ChangeChoice&& change) {
 bool block_in_order(Block& b, Random&) {
   rechoose(b, [](BlockChoice& c) {
     c.query = c.key = c.out = Arrangement::kDefault;
-    for (MatrixChoice* const w : matrices_of(c)) {
-      w->arrangement = Arrangement::kDefault;
-      w->before = w->after = 0;
-    }
+    for (MatrixChoice* const w : matrices_of(c)) w->arrangement = Arrangement::kDefault;
   });
   return true;
 }
@@ -361,7 +358,7 @@ template <class AnyProblem>
 bool gradients_elsewhere(AnyProblem& p, Random& random) {
   if (p.desc().accumulate != 0) return false;
   bool any = false;
-  for (const auto of : gradients_of(p)) {
+  for (const auto of : p.all()) {
     if (!p.gradients[of]) continue;
     any = true;
     p.want(of, {p.gradients[of]->dtype(), any_arrangement(random), 1});
@@ -373,11 +370,11 @@ bool gradients_elsewhere(AnyProblem& p, Random& random) {
 template <class AnyProblem>
 bool one_gradient(AnyProblem& p, Random& random) {
   std::vector<std::size_t> all;
-  for (const auto of : gradients_of(p))
+  for (const auto of : p.all())
     if (p.gradients[of]) all.push_back(of);
   if (all.size() < 2) return false;
   const std::size_t kept = random.pick(all);
-  for (const auto of : gradients_of(p))
+  for (const auto of : p.all())
     if (of != kept) p.gradients[of].reset();
   return true;
 }
@@ -387,7 +384,7 @@ template <class AnyProblem>
 bool gradients_of_float32(AnyProblem& p, Random&) {
   if (p.desc().accumulate != 0) return false;
   bool any = false;
-  for (const auto of : gradients_of(p)) {
+  for (const auto of : p.all()) {
     if (!p.gradients[of] || !is_narrow(p.gradients[of]->dtype())) continue;
     any = true;
     p.want(of, {HEED_DTYPE_F32});
@@ -448,14 +445,6 @@ bool is_item(const Numbers& all, Index b, const Numbers& item) {
   for (std::size_t i = 0; same && i < item.size(); ++i)
     same = same_element(all, static_cast<std::size_t>(b) * item.size() + i, item, i);
   return same;
-}
-
-/// One element for all along an axis.
-void repeat(Tensor& tensor, std::size_t axis, Random& random) {
-  Axes strides = strides_of(Arrangement::kContiguous, tensor.shape());
-  strides[axis] = 0;
-  tensor = Tensor(tensor.shape(), strides, 0, tensor.dtype());
-  tensor.fill([&] { return random.normal(); });
 }
 
 }  // namespace
@@ -568,26 +557,6 @@ TEST_CASE("the batch around a sequence changes no bit of its gradients", "[same]
       }
     }
   }
-}
-
-TEST_CASE("strides of 0 repeat a block's inputs and matrices", "[same]") {
-  for (const std::uint32_t combine : {HEED_COMBINE_CONCAT, HEED_COMBINE_TENSOR})
-    for (const std::size_t axis : {std::size_t{0}, std::size_t{2}, std::size_t{3}}) {
-      BlockChoice choice;
-      choice.combine = combine;
-      choice.query = choice.key = Arrangement::kContiguous;
-      for (MatrixChoice* const w : matrices_of(choice)) w->arrangement = Arrangement::kContiguous;
-      Block block = plain_block(24, 30, 3, 6, choice, 2);
-      block.fill(59);
-      Random random(axis);
-      repeat(block.input_query, axis, random);
-      repeat(*block.input_key, axis, random);
-      repeat(block.w_key.tensor, std::max<std::size_t>(axis, 2), random);
-      repeat(block.w_out->tensor, combine == HEED_COMBINE_TENSOR ? axis : 3, random);
-      choice.query = choice.key = Arrangement::kDefault;
-      Block written = remade(block, choice);
-      check_same(block, written);
-    }
 }
 
 TEST_CASE("matrices prepared for one instruction set serve another", "[same]") {

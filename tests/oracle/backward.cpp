@@ -42,7 +42,7 @@ class Oracle {
                   of_numbers(a_.grad_alibi_slopes, heads_),
                   of_numbers(a_.grad_scale, 1),
                   of_numbers(a_.grad_temperature, 1)};
-    grad_out_ = source_of(a_.grad_out, b.grad_out, heads_, queries, width_, packed_q_);
+    grad_out_ = rows_source(a_.grad_out, b.grad_out, heads_, queries, width_, packed_q_);
     out_ = source_of(forward_.args.out, d_.out, heads_, queries, width_, packed_q_);
     lse_ = of_lse(forward_.args.lse, d_.lse, queries);
     grad_lse_ = of_lse(a_.grad_lse, b.grad_lse, queries);
@@ -76,10 +76,18 @@ class Oracle {
  private:
   // ---- Where gradients and what is given lie ----
 
+  /// Of a gradient, whose type is the arithmetic's by default.
+  Source rows_source(const void* data, const heed_layout& layout, Index heads, Index rows,
+                     Index features, bool packed) const {
+    Source lies = source_of(data, layout, heads, rows, features, packed);
+    lies.dtype = dtype_of(layout.dtype, real_dtype(d_));
+    return lies;
+  }
+
   Gradient<Real> of_rows(const void* data, const heed_layout& layout, Index heads, Index rows,
                          Index features, bool packed) const {
     return {data,
-            source_of(data, layout, heads, rows, features, packed),
+            rows_source(data, layout, heads, rows, features, packed),
             {packed ? 1 : d_.batch, heads, rows, features},
             !packed};
   }
@@ -103,9 +111,7 @@ class Oracle {
   }
 
   Source of_lse(const void* data, const heed_layout& layout, Index rows) const {
-    Source lies = source_of(data, layout, heads_, rows, 1, false);  // packed: [head, row]
-    lies.dtype = dtype_of(layout.dtype, real_dtype(d_));
-    return lies;
+    return rows_source(data, layout, heads_, rows, 1, false);  // packed: [head, row]
   }
 
   // ---- Rows ----

@@ -30,30 +30,33 @@ std::string shape_line(const char* name, const std::optional<Tensor>& tensor) {
   return line.str();
 }
 
-/// [batch, heads, length, features], or all of a packed batch's rows.
-Tensor make(const Sizes& s, const Packing& packing, std::int64_t heads, std::int64_t length,
-            std::int64_t features, Arrangement arrangement, std::uint32_t dtype,
-            std::size_t misalign) {
-  const bool outside = packing.packed() && arrangement == Arrangement::kDefault;
-  const Axes shape = {packing.packed() ? 1 : s.batch, heads,
-                      packing.packed() ? packing.all_rows() : length, features};
-  return placed(shape, outside ? Arrangement::kRowsOutside : arrangement, dtype, misalign);
+heed_attention_desc described(const Sizes& s, const Layouts& layouts) {
+  heed_attention_desc d = HEED_ATTENTION_DESC_INIT;
+  d.causal = s.causal;
+  d.batch = s.batch;
+  d.query_heads = s.query_heads;
+  d.key_heads = s.key_heads;
+  d.query_length = s.query_length;
+  d.key_length = s.key_length;
+  d.features = s.features;
+  d.value_features = s.value_features;
+  d.scale = s.scale;
+  d.causal_offset = s.causal_offset;
+  d.packed_queries = s.queries.all_rows();
+  d.packed_keys = s.keys.all_rows();
+  LaidOutAttention laid(d);
+  laid.query.arrange(layouts.query, s.types.query);
+  laid.key.arrange(layouts.key, s.types.key);
+  laid.value.arrange(layouts.value, s.types.value);
+  laid.out.arrange(layouts.out, s.types.out);
+  if (s.types.key == HEED_DTYPE_I8) laid.key_scales.arrange(layouts.key, HEED_DTYPE_DEFAULT);
+  if (s.types.value == HEED_DTYPE_I8) laid.value_scales.arrange(layouts.value, HEED_DTYPE_DEFAULT);
+  return d;
 }
 
-Tensor make_queries(const Sizes& s, std::int64_t features, Arrangement arrangement,
-                    std::uint32_t dtype, std::size_t misalign) {
-  return make(s, s.queries, s.query_heads, s.query_length, features, arrangement, dtype, misalign);
-}
-
-Tensor make_keys(const Sizes& s, std::int64_t features, Arrangement arrangement,
-                 std::uint32_t dtype, std::size_t misalign) {
-  return make(s, s.keys, s.key_heads, s.key_length, features, arrangement, dtype, misalign);
-}
-
-/// Scales of keys, or values, of 8 bits; they lie as those do.
-std::optional<Tensor> make_scales(const Sizes& s, Arrangement arrangement, std::uint32_t of,
-                                  std::size_t misalign) {
-  if (of == HEED_DTYPE_I8) return make_keys(s, 1, arrangement, HEED_DTYPE_F32, misalign);
+/// Scales of keys, or values, of 8 bits.
+std::optional<Tensor> make_scales(std::uint32_t of, const LaidOut& laid, std::size_t misalign) {
+  if (of == HEED_DTYPE_I8) return laid.tensor(misalign);
   if (of == HEED_DTYPE_F8_E4M3)
     return placed({1, 1, 1, 1}, Arrangement::kDefault, HEED_DTYPE_F32, misalign);
   return std::nullopt;
@@ -72,36 +75,64 @@ const void* RealArray::data(bool float64) {
                          : narrow_.data();
 }
 
-Problem::Problem(const Sizes& s, const Layouts& layouts)
-    : query(make_queries(s, s.features, layouts.query, s.types.query, layouts.misalign)),
-      key(make_keys(s, s.features, layouts.key, s.types.key, layouts.misalign * 2 % 4)),
-      value(make_keys(s, s.value_features, layouts.value, s.types.value, layouts.misalign * 3 % 4)),
-      out(make_queries(s, s.value_features, layouts.out, s.types.out, layouts.misalign)),
-      key_scales(make_scales(s, layouts.key, s.types.key, layouts.misalign)),
-      value_scales(make_scales(s, layouts.value, s.types.value, layouts.misalign)),
-      cu_seqlens_q(s.queries.offsets),
-      cu_seqlens_k(s.keys.offsets),
-      misalign_(layouts.misalign) {
-  desc.causal = s.causal;
-  desc.batch = s.batch;
-  desc.query_heads = s.query_heads;
-  desc.key_heads = s.key_heads;
-  desc.query_length = s.query_length;
-  desc.key_length = s.key_length;
-  desc.features = s.features;
-  desc.value_features = s.value_features;
-  desc.scale = s.scale;
-  desc.causal_offset = s.causal_offset;
-  desc.packed_queries = s.queries.all_rows();
-  desc.packed_keys = s.keys.all_rows();
-  desc.query = layout_of(query, layouts.query, s.types.query);
-  desc.key = layout_of(key, layouts.key, s.types.key);
-  desc.value = layout_of(value, layouts.value, s.types.value);
-  desc.out = layout_of(out, layouts.out, s.types.out);
-  if (s.types.key == HEED_DTYPE_I8) desc.key_scales = layout_of(*key_scales, layouts.key, 0);
-  if (s.types.value == HEED_DTYPE_I8)
-    desc.value_scales = layout_of(*value_scales, layouts.value, 0);
+AttentionShapes::AttentionShapes(const heed_attention_desc& d) {
+  const bool packed_q = d.packed_queries > 0;
+  const bool packed_k = d.packed_keys > 0;
+  const std::int64_t q_rows = packed_q ? d.packed_queries : d.query_length;
+  const std::int64_t k_rows = packed_k ? d.packed_keys : key_rows_of(d);
+  query = {packed_q ? 1 : d.batch, d.query_heads, q_rows, d.features};
+  key = {packed_k ? 1 : d.pages > 0 ? d.pages : d.batch, key_heads_of(d), k_rows, d.features};
+  out = query;
+  value = key;
+  out[3] = value[3] = value_features_of(d);
 }
+
+LaidOutAttention::LaidOutAttention(heed_attention_desc& d)
+    : LaidOutAttention(d, AttentionShapes(d)) {}
+
+LaidOutAttention::LaidOutAttention(heed_attention_desc& d, const AttentionShapes& s)
+    : query(d.query, s.query, HEED_DTYPE_F32, Use::kRead, d.packed_queries > 0),
+      key(LaidOut(d.key, s.key, HEED_DTYPE_F32, Use::kRead, d.packed_keys > 0).stored()),
+      value(LaidOut(d.value, s.value, HEED_DTYPE_F32, Use::kRead, d.packed_keys > 0).stored()),
+      out(d.out, s.out, HEED_DTYPE_F32, Use::kWritten, d.packed_queries > 0),
+      key_scales(d.key_scales, {s.key[0], s.key[1], s.key[2], 1}, HEED_DTYPE_F32, Use::kRead,
+                 d.packed_keys > 0),
+      value_scales(d.value_scales, {s.key[0], s.key[1], s.key[2], 1}, HEED_DTYPE_F32, Use::kRead,
+                   d.packed_keys > 0),
+      mask(d.mask, d.mask, pairs_of(d), kByte, Use::kRead),
+      bias(d.bias, d.bias, pairs_of(d), real_dtype(d), Use::kRead),
+      lse(d.lse, {s.query[0], s.query[1], s.query[2], 1}, real_dtype(d), Use::kWritten),
+      weights(d.weights, {d.batch, d.query_heads, weight_rows_of(d), d.key_length}, real_dtype(d),
+              Use::kWritten),
+      column_sums(d.column_sums, {d.batch, d.query_heads, d.key_length, 1}, real_dtype(d),
+                  Use::kWritten),
+      desc_(d) {}
+
+std::vector<LaidOut> LaidOutAttention::all(bool of_block) const {
+  std::vector<LaidOut> all = {mask, bias, lse};
+  if (!of_block) all.insert(all.end(), {query, key, value, out});
+  if (desc_.key.dtype == HEED_DTYPE_I8) all.push_back(key_scales);
+  if (desc_.value.dtype == HEED_DTYPE_I8) all.push_back(value_scales);
+  if (desc_.weights_point != HEED_WEIGHTS_NONE) all.push_back(weights);
+  if (desc_.sum_columns != 0) all.push_back(column_sums);
+  return all;
+}
+
+Problem::Problem(const Sizes& s, const Layouts& layouts)
+    : Problem(layouts.misalign, described(s, layouts)) {
+  cu_seqlens_q = s.queries.offsets;
+  cu_seqlens_k = s.keys.offsets;
+}
+
+Problem::Problem(std::size_t misalign, const heed_attention_desc& desc_)
+    : desc(desc_),
+      query(LaidOutAttention(desc).query.tensor(misalign)),
+      key(LaidOutAttention(desc).key.tensor(misalign * 2 % 4)),
+      value(LaidOutAttention(desc).value.tensor(misalign * 3 % 4)),
+      out(LaidOutAttention(desc).out.tensor(misalign)),
+      key_scales(make_scales(desc.key.dtype, LaidOutAttention(desc).key_scales, misalign)),
+      value_scales(make_scales(desc.value.dtype, LaidOutAttention(desc).value_scales, misalign)),
+      misalign_(misalign) {}
 
 void Problem::fill(std::uint64_t seed, float amplitude) {
   Random random(seed);
@@ -135,17 +166,22 @@ void Problem::store(Tensor Problem::*tensor, double largest, const std::function
   });
 }
 
-Tensor& Problem::add_mask(const Axes& sizes, Arrangement arrangement) {
-  mask.emplace(placed(sizes, arrangement, kByte, misalign_));
-  mask->fill([] { return 1; });
-  desc.mask = score_layout_of(*mask, arrangement, 0);
+Tensor& Problem::add(std::optional<Tensor>& tensor, LaidOut LaidOutAttention::*laid,
+                     std::uint32_t dtype, Arrangement arrangement) {
+  LaidOut lies = LaidOutAttention(desc).*laid;
+  lies.arrange(arrangement, dtype);
+  return tensor.emplace(lies.tensor(misalign_));
+}
+
+Tensor& Problem::add_mask(const Axes& n, Arrangement arrangement) {
+  desc.mask = {0, 0, n[0], n[1], n[2], n[3], 0, 0, 0, 0};
+  add(mask, &LaidOutAttention::mask, HEED_DTYPE_DEFAULT, arrangement).fill([] { return 1; });
   return *mask;
 }
 
-Tensor& Problem::add_bias(const Axes& sizes, std::uint32_t dtype, Arrangement arrangement) {
-  bias.emplace(placed(sizes, arrangement, dtype_of(dtype, real_dtype(desc)), misalign_));
-  bias->fill([] { return 0; });
-  desc.bias = score_layout_of(*bias, arrangement, dtype);
+Tensor& Problem::add_bias(const Axes& n, std::uint32_t dtype, Arrangement arrangement) {
+  desc.bias = {0, 0, n[0], n[1], n[2], n[3], 0, 0, 0, 0};
+  add(bias, &LaidOutAttention::bias, dtype, arrangement).fill([] { return 0; });
   return *bias;
 }
 
@@ -162,14 +198,8 @@ void Problem::score_as(const Problem& other) {
   function = other.function;
 }
 
-heed_layout Problem::want(std::optional<Tensor>& output, const Axes& shape, std::uint32_t dtype,
-                          Arrangement arrangement) const {
-  output.emplace(placed(shape, arrangement, dtype_of(dtype, real_dtype(desc)), misalign_));
-  return layout_of(*output, arrangement, dtype);
-}
-
 void Problem::want_lse(std::uint32_t dtype, Arrangement arrangement) {
-  desc.lse = want(lse, {out.shape()[0], desc.query_heads, out.shape()[2], 1}, dtype, arrangement);
+  add(lse, &LaidOutAttention::lse, dtype, arrangement);
 }
 
 void Problem::want_weights(heed_weights_point point, std::uint32_t dtype, Arrangement arrangement,
@@ -177,15 +207,12 @@ void Problem::want_weights(heed_weights_point point, std::uint32_t dtype, Arrang
   weight_rows = rows;
   desc.weights_point = point;
   desc.weight_rows = static_cast<std::int64_t>(rows.size());
-  desc.weights =
-      want(weights, {desc.batch, desc.query_heads, weight_rows_of(desc), desc.key_length}, dtype,
-           arrangement);
+  add(weights, &LaidOutAttention::weights, dtype, arrangement);
 }
 
 void Problem::want_column_sums(std::uint32_t dtype, Arrangement arrangement) {
   desc.sum_columns = 1;
-  desc.column_sums =
-      want(column_sums, {desc.batch, desc.query_heads, desc.key_length, 1}, dtype, arrangement);
+  add(column_sums, &LaidOutAttention::column_sums, dtype, arrangement);
 }
 
 void Problem::want_nothing_else() {

@@ -10,6 +10,7 @@
 
 #include "api/heed.h"
 #include "tests/oracle/dense.hpp"
+#include "tests/problem/laid_out.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/score_functions.hpp"
@@ -63,6 +64,30 @@ struct Layouts {
   std::size_t misalign = 0;
 };
 
+inline Axes pairs_of(const heed_attention_desc& d) {
+  return {d.batch, d.query_heads, d.query_length, d.key_length};
+}
+
+/// Shapes of the four tensors: packed ones are [1, heads, rows, features], and keys and values in
+/// pages [pages, heads, rows of a page, features].
+struct AttentionShapes {
+  explicit AttentionShapes(const heed_attention_desc& desc);
+  Axes query, key, value, out;
+};
+
+/// The layouts of a descriptor, some of which a problem may have no tensors for.
+struct LaidOutAttention {
+  explicit LaidOutAttention(heed_attention_desc& desc);
+  LaidOut query, key, value, out, key_scales, value_scales, mask, bias, lse, weights, column_sums;
+
+  /// Of all tensors that a run may have; those of a block have no query, key, value and out.
+  std::vector<LaidOut> all(bool of_block) const;
+
+ private:
+  LaidOutAttention(heed_attention_desc& desc, const AttentionShapes& shapes);
+  const heed_attention_desc& desc_;
+};
+
 /// All that a run writes; empty: not asked for.
 struct Outputs {
   Numbers out, lse, weights, column_sums;
@@ -79,10 +104,14 @@ class RealArray {
   std::vector<float> narrow_ = {};
 };
 
-/// An attention problem with its tensors. Packed tensors have the shape [1, heads, rows, features].
+/// An attention problem with its tensors.
 class Problem {
  public:
   explicit Problem(const Sizes& s, const Layouts& layouts = {});
+  /// Of a valid descriptor, and of no tensors but query, key, value and out.
+  static Problem of(const heed_attention_desc& desc, std::size_t misalign = 0) {
+    return Problem(misalign, desc);
+  }
 
   /// Normally distributed numbers, rounded to their types, those of 8 bits as a cache would do it.
   /// Scores then have a standard deviation of scale sqrt(D)
@@ -110,7 +139,7 @@ class Problem {
   Tensor& add_bias(const Axes& sizes, std::uint32_t dtype = HEED_DTYPE_DEFAULT,
                    Arrangement arrangement = Arrangement::kDefault);
   /// [batch, heads, rows, keys], what a mask or bias is without repetition.
-  Axes pairs() const { return {desc.batch, desc.query_heads, desc.query_length, desc.key_length}; }
+  Axes pairs() const { return pairs_of(desc); }
 
   /// Takes over what another problem does to scores, but for what has one number per pair, and for
   /// sinks and causal, which depend on what part of it this one is.
@@ -152,12 +181,13 @@ class Problem {
   std::shared_ptr<TileCheck> tiles;  ///< what the score function of the latest args() saw
 
  private:
-  std::size_t misalign_;  ///< of what is added
+  Problem(std::size_t misalign, const heed_attention_desc& desc_);
 
-  /// Makes an output, by default of the arithmetic's type.
-  heed_layout want(std::optional<Tensor>& output, const Axes& shape, std::uint32_t dtype,
-                   Arrangement arrangement) const;
+  Tensor& add(std::optional<Tensor>& tensor, LaidOut LaidOutAttention::*laid, std::uint32_t dtype,
+              Arrangement arrangement);
   std::vector<Tensor*> written_tensors();
+
+  std::size_t misalign_;  ///< of what is added
 };
 
 /// What its four tensors are made of; the descriptor may leave sizes at their defaults.

@@ -6,16 +6,98 @@
 namespace heed_test {
 namespace {
 
-std::string line_of(const char* name, const WeightMatrix& w, const MatrixChoice& choice) {
+std::string line_of(const char* name, const WeightMatrix& w) {
   std::ostringstream line;
-  line << " " << name << " " << name_of_dtype(choice.dtype) << " " << name_of(choice.arrangement);
-  if (choice.before + choice.after > 0) line << " " << choice.before << "+" << choice.after;
+  line << " " << name << " " << name_of_dtype(w.layout().dtype) << " " << w.layout().stride_in
+       << "," << w.layout().stride_out;
   if (w.prepared) line << " prepared";
   if (w.bias) line << " bias " << name_of_dtype(w.bias->dtype());
   return line.str();
 }
 
+heed_multihead_desc described(const heed_attention_desc& attention, const BlockChoice& c) {
+  heed_multihead_desc d = HEED_MULTIHEAD_DESC_INIT;
+  d.attention = &attention;
+  d.combine = c.combine;
+  d.width_query = c.width_query;
+  d.width_key = c.width_key;
+  if (has_w_out(c.combine)) d.width_out = c.width_out;
+  d.bias_dtype = c.bias_dtype;
+  LaidOutBlock laid(d);
+  laid.input_query.arrange(c.query, c.dtype_query);
+  if (!c.self) laid.input_key.arrange(c.key, c.dtype_key);
+  laid.out.arrange(c.out, c.dtype_out);
+  const MatrixChoice* const choices[] = {&c.w_query, &c.w_key, &c.w_value, &c.w_out};
+  for (std::size_t i = 0; i < laid.matrices.size(); ++i)
+    laid.matrices[i].laid.arrange(choices[i]->arrangement, choices[i]->dtype);
+  return d;
+}
+
+/// The same of a block as its descriptor says it.
+BlockChoice choice_of(const LaidOutBlock& laid, const heed_multihead_desc& d, bool self,
+                      std::size_t misalign) {
+  BlockChoice c;
+  c.combine = d.combine;
+  c.width_query = laid.width_query;
+  c.width_key = laid.width_key;
+  c.width_out = laid.width_out;
+  c.self = self;
+  c.dtype_query = d.input_query.dtype;
+  c.dtype_key = d.input_key.dtype;
+  c.dtype_out = d.out.dtype;
+  c.misalign = misalign;
+  c.bias_dtype = d.bias_dtype;
+  MatrixChoice* const choices[] = {&c.w_query, &c.w_key, &c.w_value, &c.w_out};
+  const heed_matrix_layout* const layouts[] = {&d.w_query, &d.w_key, &d.w_value, &d.w_out};
+  for (std::size_t i = 0; i < 4; ++i) {
+    choices[i]->dtype = layouts[i]->dtype;
+    choices[i]->bias_dtype = d.bias_dtype;
+    choices[i]->misalign = misalign;
+    choices[i]->bias = false;
+  }
+  return c;
+}
+
 }  // namespace
+
+LaidOutBlock::LaidOutBlock(heed_multihead_desc& d)
+    : LaidOutBlock(d, *d.attention, AttentionShapes(*d.attention)) {}
+
+LaidOutBlock::LaidOutBlock(heed_multihead_desc& d, const heed_attention_desc& a,
+                           const AttentionShapes& s)
+    : width_query(d.width_query),
+      width_key(d.width_key == 0 ? d.width_query : d.width_key),
+      width_out(d.width_out != 0                  ? d.width_out
+                : has_w_out(d.combine)            ? d.width_query
+                : d.combine == HEED_COMBINE_HEADS ? a.query_heads * s.value[3]
+                                                  : s.value[3]),
+      real(real_dtype(d)),
+      input_query(rows(d.input_query, s.query, width_query, Use::kRead, a.packed_queries > 0)),
+      input_key(rows(d.input_key, s.key, width_key, Use::kRead, a.packed_keys > 0)),
+      out(rows(d.out, s.query, width_out, Use::kWritten, a.packed_queries > 0)) {
+  const Index heads = a.query_heads, head = s.value[3];
+  add(d.w_query, 0, width_query, heads * a.features);
+  add(d.w_key, 0, width_key, key_heads_of(a) * a.features);
+  add(d.w_value, 0, width_key, key_heads_of(a) * head);
+  if (d.combine == HEED_COMBINE_CONCAT) add(d.w_out, 0, heads * head, width_out);
+  if (d.combine == HEED_COMBINE_TENSOR) add(d.w_out, heads, head, width_out);
+}
+
+LaidOut LaidOutBlock::rows(heed_layout& layout, const Axes& like, Index width, Use use,
+                           bool packed) const {
+  return LaidOut(layout, {like[0], 1, like[2], width}, real, use, packed).without(1);
+}
+
+void LaidOutBlock::add(heed_matrix_layout& layout, Index count, Index in, Index out_features) {
+  matrices.push_back({count, in, out_features, &layout,
+                      LaidOut(layout, count, in, out_features, real, Use::kRead)});
+}
+
+std::vector<LaidOut> LaidOutBlock::all() const {
+  std::vector<LaidOut> all = {input_query, input_key, out};
+  for (const LaidOutMatrix& matrix : matrices) all.push_back(matrix.laid);
+  return all;
+}
 
 BlockChoice choice_of(std::uint32_t dtype) {
   BlockChoice choice;
@@ -26,56 +108,73 @@ BlockChoice choice_of(std::uint32_t dtype) {
 }
 
 Block::Block(const Problem& attention_, const BlockChoice& choice_)
+    : Block(attention_, described(attention_.desc, choice_), choice_.self, choice_.misalign) {
+  choice = choice_;
+  const LaidOutBlock laid = laid_out();
+  const MatrixChoice* const choices[] = {&choice.w_query, &choice.w_key, &choice.w_value,
+                                         &choice.w_out};
+  const std::vector<WeightMatrix*> all = matrices();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    MatrixChoice w = *choices[i];
+    if (!w.prepared) w.bias_dtype = choice.bias_dtype;  // those that are not share a type
+    const LaidOutMatrix& m = laid.matrices[i];
+    *all[i] = WeightMatrix(m.matrices, m.in, m.out, w, real);
+  }
+}
+
+Block::Block(const Problem& attention_, const heed_multihead_desc& desc, bool self,
+             std::size_t misalign)
     : attention(attention_),
-      choice(choice_),
-      real(real_dtype(attention.desc)),
-      input_query(
-          tensor(attention.query.shape(), choice.width_query, choice.query, choice.dtype_query)),
-      w_query(matrix(choice.width_query, attention.desc.query_heads * attention.desc.features,
-                     choice.w_query)),
-      w_key(matrix(choice.width_key, key_heads() * attention.desc.features, choice.w_key)),
-      w_value(matrix(choice.width_key, key_heads() * head_width(), choice.w_value)),
-      out(tensor(attention.query.shape(), out_width(), choice.out, choice.dtype_out)) {
-  if (!choice.self)
-    input_key.emplace(
-        tensor(attention.key.shape(), choice.width_key, choice.key, choice.dtype_key));
-  const Index heads = attention.desc.query_heads;
-  if (choice.combine == HEED_COMBINE_CONCAT)
-    w_out.emplace(matrix(heads * head_width(), choice.width_out, choice.w_out));
-  if (choice.combine == HEED_COMBINE_TENSOR)
-    w_out.emplace(heads, head_width(), choice.width_out, bias_type(choice.w_out), real);
+      desc_(desc),
+      real(real_dtype(desc)),
+      input_query(laid_out().input_query.tensor(misalign)),
+      w_query(matrix(0)),
+      w_key(matrix(1)),
+      w_value(matrix(2)),
+      out(laid_out().out.tensor(misalign)) {
+  const LaidOutBlock laid = laid_out();
+  choice = choice_of(laid, desc, self, misalign);
+  if (!self) input_key.emplace(laid.input_key.tensor(misalign));
+  if (has_w_out(desc.combine)) w_out.emplace(matrix(3));
+}
+
+LaidOutBlock Block::laid_out() {
+  desc_.attention = &attention.desc;
+  return LaidOutBlock(desc_);
+}
+
+WeightMatrix Block::matrix(std::size_t i) {
+  const LaidOutBlock laid = laid_out();
+  const LaidOutMatrix& m = laid.matrices[i];
+  return WeightMatrix(m.matrices, m.in, m.out, *m.layout, real);
+}
+
+std::vector<WeightMatrix*> Block::matrices() {
+  std::vector<WeightMatrix*> all = {&w_query, &w_key, &w_value};
+  if (w_out) all.push_back(&*w_out);
+  return all;
 }
 
 void Block::fill(std::uint64_t seed, double amplitude) {
   Random random(seed);
   input_query.fill([&] { return random.normal(); });
   if (input_key) input_key->fill([&] { return random.normal(); });
-  for (WeightMatrix* const w : {&w_query, &w_key, &w_value}) w->fill(random, amplitude);
-  if (w_out) w_out->fill(random, 1);
+  for (WeightMatrix* const w : matrices()) w->fill(random, w_out && w == &*w_out ? 1 : amplitude);
+  fill_head_weights(random);
+}
+
+void Block::fill_head_weights(Random& random) {
   head_weights.numbers.clear();
   for (Index h = 0; choice.combine == HEED_COMBINE_WEIGHTED && h < attention.desc.query_heads; ++h)
     head_weights.numbers.push_back(static_cast<double>(random.normal()));
 }
 
 heed_multihead_desc Block::desc() {
-  heed_multihead_desc d = HEED_MULTIHEAD_DESC_INIT;
   inner_ = attention.desc;
   inner_.query = inner_.key = inner_.value = inner_.out = HEED_LAYOUT_INIT;
   inner_.key_scales = inner_.value_scales = HEED_LAYOUT_INIT;
-  d.combine = choice.combine;
-  d.attention = &inner_;
-  d.width_query = choice.width_query;
-  d.width_key = choice.width_key;
-  d.width_out = out_width();
-  d.input_query = layout(input_query, choice.query, choice.dtype_query);
-  if (input_key) d.input_key = layout(*input_key, choice.key, choice.dtype_key);
-  d.out = layout(out, choice.out, choice.dtype_out);
-  d.w_query = w_query.layout();
-  d.w_key = w_key.layout();
-  d.w_value = w_value.layout();
-  if (w_out) d.w_out = w_out->layout();
-  d.bias_dtype = choice.bias_dtype;
-  return d;
+  desc_.attention = &inner_;
+  return desc_;
 }
 
 heed_multihead_args Block::args() {
@@ -95,7 +194,7 @@ heed_multihead_args Block::args() {
   a.b_value = w_value.raw_bias();
   if (w_out) a.w_out = w_out->raw();
   if (w_out) a.b_out = w_out->raw_bias();
-  a.head_weights = head_weights.data(is_float64(attention.desc));
+  a.head_weights = head_weights.data(real == HEED_DTYPE_F64);
   a.out = out.data();
   return a;
 }
@@ -115,23 +214,41 @@ heed_multihead_args Block::args(const Prepared& prepared) {
 }
 
 GivenBlock Block::given() {
-  GivenBlock given = {attention.desc, attention.args(), attention.function.model};
+  const heed_multihead_args a = args();
+  GivenBlock given = this->given(a, inner_args_);
+  for (const char* const isa : isa_names())
+    given.tells_parts = given.tells_parts || multiplies_parts(isa);
+  return given;
+}
+
+namespace {
+
+/// A bias that is prepared is not in the arguments, but is there.
+GivenMatrix given_of(const WeightMatrix& matrix, const void* bias) {
+  GivenMatrix given = matrix.given();
+  if (!matrix.prepared && bias == nullptr) given.bias.data = nullptr;
+  return given;
+}
+
+}  // namespace
+
+GivenBlock Block::given(const heed_multihead_args& a, const heed_attention_args& inner) const {
+  GivenBlock given = {attention.desc, inner, {}};
+  if (inner.score_function != nullptr) given.function = attention.function.model;
   // Types of the attention's own tensors say nothing but what the arithmetic is.
   given.attention.query.dtype = given.attention.key.dtype = real;
   given.attention.value.dtype = given.attention.out.dtype = real;
   given.combine = choice.combine;
   given.input_query = input_query.source();
-  given.input_key = (input_key ? *input_key : input_query).source();
+  given.input_key = (a.input_key != nullptr ? *input_key : input_query).source();
   given.width_query = choice.width_query;
   given.width_key = choice.width_key;
-  given.w_query = w_query.given();
-  given.w_key = w_key.given();
-  given.w_value = w_value.given();
-  if (w_out) given.w_out = w_out->given();
-  given.head_weights = {head_weights.data(is_float64(attention.desc)), real, {0, 0, 0, 1}};
+  given.w_query = given_of(w_query, a.b_query);
+  given.w_key = given_of(w_key, a.b_key);
+  given.w_value = given_of(w_value, a.b_value);
+  if (w_out) given.w_out = given_of(*w_out, a.b_out);
+  given.head_weights = {a.head_weights, real, {0, 0, 0, 1}};
   given.dtype_out = out.dtype();
-  for (const char* const isa : isa_names())
-    given.tells_parts = given.tells_parts || multiplies_parts(isa);
   return given;
 }
 
@@ -164,30 +281,6 @@ Outputs Block::run_all(const Context& context) {
 
 Outputs Block::run_all(const char* isa) { return run_all(make_context(isa)); }
 
-Tensor Block::tensor(const Axes& like, Index width, Arrangement arrangement,
-                     std::uint32_t dtype) const {
-  const Axes shape = {like[0], 1, like[2], width};
-  return Tensor(shape, strides_of(arrangement, shape), choice.misalign,
-                dtype_of(dtype, HEED_DTYPE_F32));
-}
-
-heed_layout Block::layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype) {
-  heed_layout layout = arrangement == Arrangement::kDefault ? heed_layout{} : tensor.layout();
-  layout.dtype = dtype;
-  layout.stride_head = 0;
-  return layout;
-}
-
-MatrixChoice Block::bias_type(const MatrixChoice& w) const {
-  MatrixChoice same = w;
-  if (!w.prepared) same.bias_dtype = choice.bias_dtype;
-  return same;
-}
-
-WeightMatrix Block::matrix(Index in, Index out_features, const MatrixChoice& w) const {
-  return WeightMatrix(1, in, out_features, bias_type(w), real);
-}
-
 std::vector<Tensor*> Block::written_tensors() {
   std::vector<Tensor*> all = {&out};
   for (std::optional<Tensor>* const written :
@@ -214,10 +307,9 @@ std::string line_of(const Block& b) {
   std::ostringstream line;
   line << name_of_combine(c.combine) << " widths " << c.width_query << "," << c.width_key << ","
        << b.out_width() << (c.self ? " self" : "") << " in " << name_of_dtype(c.dtype_query) << " "
-       << name_of(c.query) << " " << name_of_dtype(c.dtype_key) << " " << name_of(c.key) << " out "
-       << name_of_dtype(c.dtype_out) << " " << name_of(c.out) << line_of("wq", b.w_query, c.w_query)
-       << line_of("wk", b.w_key, c.w_key) << line_of("wv", b.w_value, c.w_value);
-  if (b.w_out) line << line_of("wo", *b.w_out, c.w_out);
+       << name_of_dtype(c.dtype_key) << " out " << name_of_dtype(c.dtype_out)
+       << line_of("wq", b.w_query) << line_of("wk", b.w_key) << line_of("wv", b.w_value);
+  if (b.w_out) line << line_of("wo", *b.w_out);
   line << "; " << line_of(b.attention);
   return line.str();
 }

@@ -46,10 +46,44 @@ inline bool has_w_out(std::uint32_t combine) {
 /// A block whose every tensor has this type; 0: float32.
 BlockChoice choice_of(std::uint32_t dtype);
 
+inline bool is_float64(const heed_multihead_desc& d) {
+  return d.input_query.dtype == HEED_DTYPE_F64;
+}
+inline std::uint32_t real_dtype(const heed_multihead_desc& d) {
+  return is_float64(d) ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
+}
+
+/// A matrix of a block, `matrices` one after the other, 0: one.
+struct LaidOutMatrix {
+  Index matrices, in, out;
+  const heed_matrix_layout* layout;
+  LaidOut laid;
+};
+
+/// The sizes that 0 stands for, and the layouts of a descriptor, which points at its attention's.
+struct LaidOutBlock {
+  explicit LaidOutBlock(heed_multihead_desc& desc);
+
+  Index width_query, width_key, width_out;
+  std::uint32_t real;  ///< the arithmetic's type
+  LaidOut input_query, input_key, out;
+  std::vector<LaidOutMatrix> matrices;  ///< of queries, keys and values, and out if there is one
+
+  std::vector<LaidOut> all() const;
+
+ private:
+  LaidOutBlock(heed_multihead_desc& d, const heed_attention_desc& a, const AttentionShapes& s);
+  LaidOut rows(heed_layout& layout, const Axes& like, Index width, Use use, bool packed) const;
+  void add(heed_matrix_layout& layout, Index count, Index in, Index out_features);
+};
+
 /// Of the attention's own tensors only the sizes count, and whether all are float64.
 class Block {
  public:
   Block(const Problem& attention_, const BlockChoice& choice_);
+  /// Of a valid descriptor, whatever attention it points at, and of matrices without biases.
+  Block(const Problem& attention_, const heed_multihead_desc& desc, bool self,
+        std::size_t misalign = 0);
 
   /// Projections come to lie around `amplitude`.
   void fill(std::uint64_t seed, double amplitude = 1);
@@ -65,8 +99,9 @@ class Block {
   Prepared prepare(const Context& context) const;
   heed_multihead_args args(const Prepared& prepared);
 
-  /// What the oracle is given.
+  /// What the oracle is given; of a run with other arguments.
   GivenBlock given();
+  GivenBlock given(const heed_multihead_args& args, const heed_attention_args& inner) const;
   Expected expected() { return expect(given()); }
   /// With HEED_PRECISION_MEDIUM, on instruction sets that multiply pairs.
   Expected expected_medium();
@@ -79,14 +114,19 @@ class Block {
 
   Index key_heads() const { return key_heads_of(attention.desc); }
   Index head_width() const { return value_features_of(attention.desc); }
-  Index out_width() const {
-    if (has_w_out(choice.combine)) return choice.width_out;
-    return choice.combine == HEED_COMBINE_HEADS ? attention.desc.query_heads * head_width()
-                                                : head_width();
-  }
+  Index out_width() const { return out.shape()[3]; }
+  /// Of queries, keys and values, and out if there is one.
+  std::vector<WeightMatrix*> matrices();
+  LaidOutBlock laid_out();
+  void fill_head_weights(Random& random);
 
   Problem attention;
-  BlockChoice choice;
+  BlockChoice choice;  ///< all but arrangements, where a descriptor says how tensors lie
+
+ private:
+  heed_multihead_desc desc_;
+
+ public:
   std::uint32_t real;  ///< the arithmetic's type
   Tensor input_query;  ///< [batch, 1, row, feature]; packed: batch 1
   std::optional<Tensor> input_key;
@@ -96,11 +136,7 @@ class Block {
   Tensor out;
 
  private:
-  Tensor tensor(const Axes& like, Index width, Arrangement arrangement, std::uint32_t dtype) const;
-  static heed_layout layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype);
-  /// Biases of matrices that are not prepared share a type.
-  MatrixChoice bias_type(const MatrixChoice& w) const;
-  WeightMatrix matrix(Index in, Index out_features, const MatrixChoice& w) const;
+  WeightMatrix matrix(std::size_t i);
   std::vector<Tensor*> written_tensors();
   Outputs outputs() const;
 

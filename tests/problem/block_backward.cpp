@@ -3,24 +3,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "tests/problem/random_blocks.hpp"
-
 namespace heed_test {
-namespace {
-
-/// What a descriptor says of rows without heads.
-heed_layout rows_layout_of(const Tensor& tensor, const Form& form) {
-  heed_layout layout = layout_of(tensor, form.arrangement, tensor.dtype());
-  layout.stride_head = 0;
-  return layout;
-}
-
-bool is_bias(BlockGradientOf gradient) {
-  return gradient >= kBlockBQuery && gradient <= kBlockBOut;
-}
-
-}  // namespace
-
 const char* name_of(BlockGradientOf gradient) {
   constexpr const char* kNames[] = {"input_query", "input_key", "w_query",      "w_key",
                                     "w_value",     "w_out",     "b_query",      "b_key",
@@ -29,28 +12,50 @@ const char* name_of(BlockGradientOf gradient) {
   return kNames[gradient];
 }
 
-std::array<BlockGradientOf, kBlockGradients> all_block_gradients() {
-  std::array<BlockGradientOf, kBlockGradients> all{};
-  for (std::size_t of = 0; of < kBlockGradients; ++of) all[of] = static_cast<BlockGradientOf>(of);
+LaidOutGradients<kBlockGradients> laid_out(heed_multihead_backward_desc& d) {
+  heed_multihead_desc block = *d.block;
+  const heed_attention_desc& a = *block.attention;
+  const LaidOutBlock laid(block);
+  const auto rows = [&](heed_layout& layout, const LaidOut& like, Use use, bool packed) {
+    return LaidOut(layout, like.shape(), laid.real, use, packed).without(1);
+  };
+  const auto numbers = [&](Index count, std::uint32_t* dtype = nullptr) {
+    return LaidOut(count, dtype, laid.real, Use::kWritten);
+  };
+  const bool packed_q = a.packed_queries > 0;
+  const Axes q = AttentionShapes(a).query;
+  LaidOutGradients<kBlockGradients> all = {
+      rows(d.grad_out, laid.out, Use::kRead, packed_q),
+      LaidOut(d.grad_lse, {q[0], q[1], q[2], 1}, laid.real, Use::kRead)};
+  all.of[kBlockInputQuery] = rows(d.grad_input_query, laid.input_query, Use::kWritten, packed_q);
+  all.of[kBlockInputKey] = rows(d.grad_input_key, laid.input_key, Use::kWritten, a.packed_keys > 0);
+  heed_matrix_layout* const layouts[] = {&d.grad_w_query, &d.grad_w_key, &d.grad_w_value,
+                                         &d.grad_w_out};
+  for (std::size_t i = 0; i < laid.matrices.size(); ++i) {
+    const LaidOutMatrix& m = laid.matrices[i];
+    all.of[kBlockWQuery + i] =
+        LaidOut(*layouts[i], m.matrices, m.in, m.out, laid.real, Use::kWritten);
+    all.of[kBlockBQuery + i] = numbers(m.out, &d.grad_b_dtype);
+  }
+  if (block.combine == HEED_COMBINE_WEIGHTED) all.of[kBlockHeadWeights] = numbers(a.query_heads);
+  all.of[kBlockBias] = LaidOut(d.grad_bias, a.bias, pairs_of(a), laid.real, Use::kWritten);
+  all.of[kBlockSinks] = all.of[kBlockSlopes] = numbers(a.query_heads);
+  all.of[kBlockScale] = all.of[kBlockTemperature] = numbers(1);
   return all;
 }
 
 BlockBackward::BlockBackward(Block block_, std::uint64_t seed, const Form& of_out)
-    : block(std::move(block_)),
-      grad_out(placed(block.out.shape(), of_out.arrangement, dtype_of(of_out.dtype, block.real),
-                      of_out.misalign)) {
-  desc_.grad_out = rows_layout_of(grad_out, of_out);
-  Random random(seed);
-  grad_out.fill([&] { return random.normal(); });
+    : GradientProblem(HEED_MULTIHEAD_BACKWARD_DESC_INIT), block(std::move(block_)) {
+  give_grad_out(seed, of_out);
 }
 
-void BlockBackward::give_grad_lse(std::uint64_t seed, const Form& form) {
-  const Axes rows = {block.attention.query.shape()[0], block.attention.desc.query_heads,
-                     block.attention.query.shape()[2], 1};
-  grad_lse.emplace(placed(rows, form.arrangement, dtype_of(form.dtype, real()), form.misalign));
-  desc_.grad_lse = layout_of(*grad_lse, form.arrangement, grad_lse->dtype());
-  Random random(seed);
-  grad_lse->fill([&] { return random.normal(); });
+BlockBackward::BlockBackward(Block block_, const heed_multihead_backward_desc& desc)
+    : GradientProblem(desc), block(std::move(block_)) {}
+
+LaidOutGradients<kBlockGradients> BlockBackward::laid_out() {
+  of_block_ = block.desc();
+  desc_.block = &of_block_;
+  return heed_test::laid_out(desc_);
 }
 
 bool BlockBackward::can_want(BlockGradientOf gradient) const {
@@ -73,85 +78,7 @@ bool BlockBackward::can_want(BlockGradientOf gradient) const {
   }
 }
 
-void BlockBackward::want_input(BlockGradientOf gradient, const Tensor& like, const Form& form,
-                               heed_layout& layout) {
-  gradients[gradient].emplace(
-      placed(like.shape(), form.arrangement, dtype_of(form.dtype, real()), form.misalign));
-  layout = rows_layout_of(*gradients[gradient], form);
-}
-
-void BlockBackward::want_matrix(BlockGradientOf gradient, const WeightMatrix& like,
-                                const Form& form, heed_matrix_layout& layout) {
-  const Index matrices = like.tensor.shape()[0];
-  Tensor& to =
-      gradients[gradient].emplace(placed({matrices, 1, like.in(), like.out()}, form.arrangement,
-                                         dtype_of(form.dtype, real()), form.misalign));
-  layout = HEED_MATRIX_LAYOUT_INIT;
-  layout.dtype = to.dtype();
-  if (form.arrangement == Arrangement::kDefault) return;
-  layout.stride_matrix = matrices > 1 ? to.strides()[0] : 0;
-  layout.stride_in = to.strides()[2];
-  layout.stride_out = to.strides()[3];
-}
-
-void BlockBackward::want_numbers(BlockGradientOf gradient, Index count, std::uint32_t dtype) {
-  gradients[gradient].emplace(placed({1, 1, 1, count}, Arrangement::kDefault, dtype, 0));
-}
-
-void BlockBackward::want(BlockGradientOf gradient, const Form& form) {
-  Problem& attention = block.attention;
-  const std::uint32_t narrow = dtype_of(form.dtype, real());
-  if (is_bias(gradient)) desc_.grad_b_dtype = narrow;
-  switch (gradient) {
-    case kBlockInputQuery:
-      return want_input(gradient, block.input_query, form, desc_.grad_input_query);
-    case kBlockInputKey:
-      return want_input(gradient, *block.input_key, form, desc_.grad_input_key);
-    case kBlockWQuery:
-      return want_matrix(gradient, block.w_query, form, desc_.grad_w_query);
-    case kBlockWKey:
-      return want_matrix(gradient, block.w_key, form, desc_.grad_w_key);
-    case kBlockWValue:
-      return want_matrix(gradient, block.w_value, form, desc_.grad_w_value);
-    case kBlockWOut:
-      return want_matrix(gradient, *block.w_out, form, desc_.grad_w_out);
-    case kBlockBQuery:
-      return want_numbers(gradient, block.w_query.out(), narrow);
-    case kBlockBKey:
-      return want_numbers(gradient, block.w_key.out(), narrow);
-    case kBlockBValue:
-      return want_numbers(gradient, block.w_value.out(), narrow);
-    case kBlockBOut:
-      return want_numbers(gradient, block.out_width(), narrow);
-    case kBlockBias:
-      gradients[gradient].emplace(placed(attention.bias->shape(), form.arrangement,
-                                         dtype_of(form.dtype, real()), form.misalign));
-      desc_.grad_bias =
-          score_layout_of(*gradients[gradient], form.arrangement, gradients[gradient]->dtype());
-      desc_.grad_bias.batch = attention.desc.bias.batch;  // "the same" where they say so
-      desc_.grad_bias.heads = attention.desc.bias.heads;
-      desc_.grad_bias.rows = attention.desc.bias.rows;
-      desc_.grad_bias.keys = attention.desc.bias.keys;
-      return;
-    case kBlockScale:
-    case kBlockTemperature:
-      return want_numbers(gradient, 1, real());
-    default:
-      return want_numbers(gradient, attention.desc.query_heads, real());
-  }
-}
-
-void BlockBackward::want_all() {
-  for (const BlockGradientOf gradient : all_block_gradients())
-    if (can_want(gradient)) want(gradient);
-}
-
-void BlockBackward::want_nothing() {
-  for (auto& gradient : gradients) gradient.reset();
-  desc_.accumulate = 0;
-}
-
-bool BlockBackward::owns_row(BlockGradientOf gradient, Index row) const {
+bool BlockBackward::owns(BlockGradientOf gradient, Index row) const {
   const Problem& a = block.attention;
   const bool of_query = in_sequence(kGradQuery, a, row);
   const bool of_key = in_sequence(kGradKey, a, row);
@@ -160,34 +87,15 @@ bool BlockBackward::owns_row(BlockGradientOf gradient, Index row) const {
   return of_query || (!block.input_key && of_key);
 }
 
-void BlockBackward::accumulate(std::uint64_t seed) {
-  desc_.accumulate = 1;
-  Random random(seed);
-  for (const BlockGradientOf gradient : all_block_gradients())
-    before_[gradient] = drawn_before(gradients[gradient], random,
-                                     [&](Index row) { return owns_row(gradient, row); });
-}
-
-void BlockBackward::begin() {
-  for (std::size_t of = 0; of < kBlockGradients; ++of) {
-    if (!gradients[of]) continue;
-    gradients[of]->clear();
-    if (desc_.accumulate != 0) gradients[of].emplace(*before_[of]);
-  }
-}
-
 heed_multihead_backward_args BlockBackward::args(const heed_multihead_args& of_block) {
   heed_multihead_backward_args a = HEED_MULTIHEAD_BACKWARD_ARGS_INIT;
   a.block = &of_block;
-  a.grad_out = grad_out.data();
-  if (grad_lse) a.grad_lse = grad_lse->data();
-  void** const places[] = {
-      &a.grad_input_query, &a.grad_input_key,    &a.grad_w_query,      &a.grad_w_key,
-      &a.grad_w_value,     &a.grad_w_out,        &a.grad_b_query,      &a.grad_b_key,
-      &a.grad_b_value,     &a.grad_b_out,        &a.grad_head_weights, &a.grad_bias,
-      &a.grad_sinks,       &a.grad_alibi_slopes, &a.grad_scale,        &a.grad_temperature};
-  for (std::size_t of = 0; of < kBlockGradients; ++of)
-    if (gradients[of]) *places[of] = gradients[of]->data();
+  using Args = heed_multihead_backward_args;
+  give(a,
+       {&Args::grad_input_query, &Args::grad_input_key, &Args::grad_w_query, &Args::grad_w_key,
+        &Args::grad_w_value, &Args::grad_w_out, &Args::grad_b_query, &Args::grad_b_key,
+        &Args::grad_b_value, &Args::grad_b_out, &Args::grad_head_weights, &Args::grad_bias,
+        &Args::grad_sinks, &Args::grad_alibi_slopes, &Args::grad_scale, &Args::grad_temperature});
   a.score_gradient = block.attention.function.gradient;
   return a;
 }
@@ -243,12 +151,7 @@ BlockGradients BlockBackward::run(const Context& context, Keeps keeps) {
   const heed_multihead_backward_args arguments = args(block_args);
   require_ok(
       heed_multihead_backward_plan_run(plan.get(), &arguments, workspace.get(), workspace.bytes()));
-  BlockGradients got;
-  for (std::size_t of = 0; of < kBlockGradients; ++of) {
-    if (!gradients[of]) continue;
-    if (!gradients[of]->padding_intact()) throw std::runtime_error("wrote outside a gradient");
-    got[of] = gradients[of]->numbers();
-  }
+  BlockGradients got = this->got();
   if (!workspace.intact() || !kept.intact())
     throw std::runtime_error("wrote outside the workspace, or what is kept");
   if (block.attention.tiles && block.attention.tiles->wrong)
@@ -257,47 +160,5 @@ BlockGradients BlockBackward::run(const Context& context, Keeps keeps) {
 }
 
 std::string line_of(const BlockBackward& p) { return line_of(p.block) + line_of_gradients(p); }
-
-namespace {
-
-class Drawn : Drawing {
- public:
-  explicit Drawn(std::uint64_t seed) : Drawing(seed ^ 0xbac4b10c), seed_(seed) {}
-
-  BlockBackward draw() {
-    Block block = RandomBlocks(seed_, true).draw();
-    wide_ = is_float64(block.attention.desc);
-    biases_ = draw_form();
-    BlockBackward p(std::move(block), random_.bits(), draw_form());
-    if (one_in(3))
-      p.give_grad_lse(random_.bits(),
-                      draw_as(pick<std::uint32_t>({HEED_DTYPE_F32, HEED_DTYPE_F64})));
-    if (one_in(12)) plant(p.grad_out);
-    const bool all = one_in(2);
-    for (const BlockGradientOf gradient : all_block_gradients())
-      if (p.can_want(gradient) && (all || one_in(2)))
-        p.want(gradient, is_bias(gradient) ? biases_ : draw_form());
-    if (one_in(4)) p.accumulate(random_.bits());
-    return p;
-  }
-
- private:
-  Form draw_as(std::uint32_t dtype) {
-    return {dtype, draw_arrangement(), static_cast<std::size_t>(random_.integer(0, 3))};
-  }
-  Form draw_form() {
-    if (wide_) return draw_as(HEED_DTYPE_F64);
-    return draw_as(
-        pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16}));
-  }
-
-  std::uint64_t seed_;
-  bool wide_ = false;
-  Form biases_{};
-};
-
-}  // namespace
-
-BlockBackward draw_block_backward(std::uint64_t seed) { return Drawn(seed).draw(); }
 
 }  // namespace heed_test

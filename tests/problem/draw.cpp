@@ -72,6 +72,8 @@ Axes Draw::strides(const Axes& shape, Use use) {
   std::array<std::size_t, 4> order = {0, 1, 2, 3};
   for (std::size_t i = 4; i-- > 1;)
     std::swap(order[i], order[choice(static_cast<std::uint32_t>(i))]);
+  // Numbers of a row side by side, as most have them.
+  if (one_in(2)) std::swap(order[0], *std::find(order.begin(), order.end(), std::size_t{3}));
   Axes strides{};
   std::int64_t step = 1;
   for (const std::size_t axis : order) {
@@ -79,14 +81,15 @@ Axes Draw::strides(const Axes& shape, Use use) {
     strides[axis] = one_in(4) ? -step : step;
     step *= shape[axis] > 1 ? shape[axis] : 1;
     if (shape[axis] <= 1 && one_in(3)) strides[axis] = hostile();
-    if (use == Use::kRead && one_in(8)) strides[axis] = 0;
+    if (use == Use::kRead && one_in(16)) strides[axis] = 0;
   }
   return strides;
 }
 
 std::uint32_t Draw::reserved(const Axes& strides, Use use) {
-  if (use == Use::kWritten && strides == Axes{}) return HEED_STRIDES_DEFAULT;
-  return one_in(4) ? std::uint32_t{HEED_STRIDES_EXPLICIT} : strides_said(strides);
+  if (strides == Axes{} && (use == Use::kWritten || !one_in(16))) return HEED_STRIDES_DEFAULT;
+  const bool said = strides == Axes{} || one_in(4);
+  return said ? std::uint32_t{HEED_STRIDES_EXPLICIT} : strides_said(strides);
 }
 
 heed_layout Draw::layout(const Axes& shape, Use use, std::uint32_t dtype) {

@@ -1,4 +1,4 @@
-// How much memory a layout reaches, as the fuzz targets see it: in 128 bits, where nothing of a
+// How much memory a layout reaches, as tests see it: in 128 bits, where nothing of a
 // caller's numbers can overflow, and apart from everything that heed and the oracle compute.
 #pragma once
 

@@ -48,6 +48,8 @@ class GraphBackwardProblem {
 
   void give_grad_lse(std::uint64_t seed);
 
+  static std::array<GraphGradientOf, kGraphGradients> all() { return all_graph_gradients(); }
+
   /// Whether the problem has what this is the gradient of.
   bool can_want(GraphGradientOf gradient) const { return forward.at(gradient).has_value(); }
   void want(GraphGradientOf gradient, const Form& form = {});
@@ -91,10 +93,6 @@ class GraphBackwardProblem {
   heed_graph_attention_args forward_args_{};
   std::array<std::optional<Tensor>, kGraphGradients> before_;
 };
-
-inline std::array<GraphGradientOf, kGraphGradients> gradients_of(const GraphBackwardProblem&) {
-  return all_graph_gradients();
-}
 
 using GraphGradientComparison = Comparisons<kGraphGradients>;
 

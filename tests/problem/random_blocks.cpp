@@ -1,97 +1,120 @@
 #include "tests/problem/random_blocks.hpp"
 
-#include "tests/problem/random_backward.hpp"
-#include "tests/support/pages.hpp"
-
 namespace heed_test {
+namespace {
 
-Block RandomBlocks::draw() {
-  const bool self = one_in(2);
-  const Lengths lengths = self ? Lengths::kSelf : Lengths::kAny;
-  const Problem attention = differentiable_ ? differentiable(seed_, lengths)
-                                            : contiguous(RandomForms(seed_, lengths).draw());
-  float64_ = is_float64(attention.desc);
-  Block block(attention, draw_choice(self, attention));
-  block.fill(random_.bits(), uniform(0.1, one_in(4) ? 3 : 1.2));
-  if (one_in(8)) plant_specials(block);
+/// The three matrices side by side in one W_qkv: [in, q k v], or [q k v, in].
+void pack_qkv(Draw& draw, const std::vector<LaidOutMatrix>& matrices, heed_multihead_desc& d) {
+  const bool transposed = draw.one_in(2);
+  Index columns = 0;
+  for (std::size_t i = 0; i < 3; ++i) columns += matrices[i].out;
+  for (heed_matrix_layout* const w : {&d.w_query, &d.w_key, &d.w_value}) {
+    w->dtype = d.w_query.dtype;
+    w->reserved = HEED_STRIDES_DEFAULT;
+    w->stride_in = transposed ? 1 : columns;
+    w->stride_out = transposed ? matrices[0].in : 1;
+  }
+}
+
+void plant_specials(Draw& draw, Block& block) {
+  for (std::int64_t n = draw.integer(1, 3); n > 0; --n) {
+    const std::int64_t kind = draw.integer(0, 9);
+    Tensor& input = block.input_key ? *block.input_key : block.input_query;
+    if (kind < 7)
+      draw.plant(kind < 5 ? input : block.input_query);
+    else
+      draw.plant(kind == 7   ? block.w_value.tensor
+                 : kind == 8 ? block.w_key.tensor
+                             : (block.w_out ? *block.w_out : block.w_query).tensor);
+  }
+}
+
+Block drawn_block(Draw& draw, const Forms& forms) {
+  const Problem attention = draw_problem(draw, forms);
+  const heed_multihead_desc desc = draw_block_desc(draw, attention.desc, forms.lengths);
+  const bool self = forms.lengths == Lengths::kSelf && !draw.one_in(5);
+  Block block(attention, desc, self, draw.index(4));
+  draw_arrays(draw, block);
   return block;
 }
 
-BlockChoice RandomBlocks::draw_choice(bool self, const Problem& attention) {
-  BlockChoice c;
-  c.self = self && !one_in(5);
+Forms forms_of(Draw& draw, bool differentiable) {
+  return {draw.one_in(2) ? Lengths::kSelf : Lengths::kAny, differentiable, true};
+}
+
+}  // namespace
+
+heed_multihead_desc draw_block_desc(Draw& draw, const heed_attention_desc& a, Lengths lengths) {
+  heed_multihead_desc d = HEED_MULTIHEAD_DESC_INIT;
+  d.attention = &a;
+  const bool float64 = is_float64(a);
+  const bool small = lengths == Lengths::kSmall;
+  d.combine = draw.pick<std::uint32_t>({HEED_COMBINE_CONCAT, HEED_COMBINE_CONCAT,
+                                        HEED_COMBINE_WEIGHTED, HEED_COMBINE_MEAN, HEED_COMBINE_MAX,
+                                        HEED_COMBINE_TENSOR, HEED_COMBINE_HEADS});
   // Blocks of inputs and outputs in products end at multiples of 16, and at some hundreds.
-  c.width_query = one_in(8) ? random_.integer(25, 150) : random_.integer(1, 24);
-  if (one_in(60)) c.width_query = random_.integer(200, 600);
-  c.width_key = self || one_in(4) ? c.width_query : random_.integer(1, 40);
-  c.width_out = one_in(8) ? random_.integer(25, 90) : random_.integer(1, 24);
-  c.combine = pick<std::uint32_t>({HEED_COMBINE_CONCAT, HEED_COMBINE_CONCAT, HEED_COMBINE_CONCAT,
-                                   HEED_COMBINE_WEIGHTED, HEED_COMBINE_MEAN, HEED_COMBINE_MAX,
-                                   HEED_COMBINE_TENSOR, HEED_COMBINE_TENSOR, HEED_COMBINE_HEADS});
-  c.dtype_query = draw_type();
-  c.dtype_key = draw_type();
-  c.dtype_out = draw_type();
-  c.bias_dtype = draw_matrix_type();
-  c.query = draw_arrangement();
-  c.key = draw_arrangement();
-  c.out = draw_arrangement();
-  c.misalign = static_cast<std::size_t>(random_.integer(0, 3));
-  for (MatrixChoice* const w : {&c.w_query, &c.w_key, &c.w_value, &c.w_out}) *w = draw_matrix();
-  if (one_in(4)) pack_qkv(c, attention);
-  return c;
+  d.width_query = small ? draw.size(1) : draw.integer(1, 24);
+  if (draw.one_in(small ? 16 : 8)) d.width_query = draw.integer(25, 150);
+  if (!small && draw.one_in(60)) d.width_query = draw.integer(200, 600);
+  d.width_key = small ? draw.size(1) : draw.integer(1, 40);
+  if (lengths == Lengths::kSelf || draw.one_in(4)) d.width_key = draw.one_in(2) ? 0 : d.width_query;
+  if (has_w_out(d.combine) && !draw.one_in(3))
+    d.width_out = small ? draw.size(1) : draw.integer(1, draw.one_in(8) ? 90 : 24);
+  d.input_query.dtype = draw.dtype(float64, false);
+  LaidOutBlock laid(d);
+  laid.input_query.draw(draw, d.input_query.dtype);
+  laid.input_key.draw(draw, draw.dtype(float64, true));
+  laid.out.draw(draw, draw.dtype(float64, true));
+  for (LaidOutMatrix& w : laid.matrices) w.laid.draw(draw, draw.dtype(float64, true));
+  if (draw.one_in(4)) pack_qkv(draw, laid.matrices, d);
+  d.bias_dtype = draw.dtype(float64, true);
+  return d;
 }
 
-std::uint32_t RandomBlocks::draw_narrow() {
-  return pick<std::uint32_t>(
-      {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16});
-}
-
-std::uint32_t RandomBlocks::draw_matrix_type() {
-  return float64_ && one_in(2) ? std::uint32_t{HEED_DTYPE_DEFAULT} : draw_type();
-}
-
-MatrixChoice RandomBlocks::draw_matrix() {
-  MatrixChoice w;
-  w.dtype = draw_matrix_type();
-  w.bias_dtype = draw_matrix_type();
-  w.arrangement = one_in(3) ? Arrangement::kTransposed : draw_arrangement();
-  if (one_in(6)) w.before = random_.integer(0, 9);
-  if (one_in(6)) w.after = random_.integer(0, 9);
-  w.misalign = static_cast<std::size_t>(random_.integer(0, 3));
-  w.bias = !one_in(3);
-  w.prepared = one_in(3);
-  return w;
-}
-
-void RandomBlocks::pack_qkv(BlockChoice& c, const Problem& attention) {
-  const heed_attention_desc& d = attention.desc;
-  const Index q = d.query_heads * d.features;
-  const Index k = key_heads_of(d) * d.features;
-  const Index v = key_heads_of(d) * value_features_of(d);
-  c.w_key.dtype = c.w_value.dtype = c.w_query.dtype;
-  const bool transposed = one_in(2);
-  for (MatrixChoice* const w : {&c.w_query, &c.w_key, &c.w_value})
-    w->arrangement = transposed ? Arrangement::kTransposed : Arrangement::kContiguous;
-  c.w_query.before = 0;
-  c.w_query.after = k + v;
-  c.w_key.before = q;
-  c.w_key.after = v;
-  c.w_value.before = q + k;
-  c.w_value.after = 0;
-}
-
-void RandomBlocks::plant_specials(Block& block) {
-  const std::int64_t count = random_.integer(1, 3);
-  for (std::int64_t n = 0; n < count; ++n) {
-    const std::int64_t kind = random_.integer(0, 9);
-    Tensor& input = block.input_key ? *block.input_key : block.input_query;
-    if (kind < 7)
-      plant(kind < 5 ? input : block.input_query);
-    else
-      plant(kind == 7   ? block.w_value.tensor
-            : kind == 8 ? block.w_key.tensor
-                        : (block.w_out ? *block.w_out : block.w_query).tensor);
+void draw_arrays(Draw& draw, Block& block) {
+  fill_normally(block.input_query, draw.bits());
+  if (block.input_key) fill_normally(*block.input_key, draw.bits());
+  const double amplitude = draw.uniform(0.1, draw.one_in(4) ? 3 : 1.2);
+  const std::vector<WeightMatrix*> matrices = block.matrices();
+  BlockChoice& c = block.choice;
+  MatrixChoice* const choices[] = {&c.w_query, &c.w_key, &c.w_value, &c.w_out};
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    const bool prepared = draw.one_in(3);
+    // Those that are not prepared share a type of biases.
+    const std::uint32_t type =
+        prepared ? draw.dtype(block.real == HEED_DTYPE_F64, true) : c.bias_dtype;
+    matrices[i]->prepared = choices[i]->prepared = prepared;
+    choices[i]->bias_dtype = type;
+    choices[i]->bias = matrices[i]->draw(draw, type, i == 3 ? 1 : amplitude);
   }
+  Random random = draw.numbers();
+  block.fill_head_weights(random);
+  if (draw.one_in(8)) plant_specials(draw, block);
+}
+
+heed_multihead_backward_desc draw_backward(Draw& draw, const heed_multihead_desc& block) {
+  heed_multihead_backward_desc d = HEED_MULTIHEAD_BACKWARD_DESC_INIT;
+  d.block = &block;
+  d.accumulate = draw.one_in(4) ? 1 : 0;
+  draw_layouts(draw, laid_out(d), [&](std::size_t of) {
+    return of == kBlockBias ? draw.dtype() : draw.dtype(is_float64(block), true);
+  });
+  return d;
+}
+
+Block RandomBlocks::draw() const {
+  Draw draw(seed_ ^ 0xb10c);
+  return drawn_block(draw, forms_of(draw, differentiable_));
+}
+
+BlockBackward draw_block_backward(std::uint64_t seed) {
+  Draw draw(seed ^ 0xbac4b10c);
+  Block block = drawn_block(draw, forms_of(draw, true));
+  const heed_multihead_desc of_block = block.desc();
+  const heed_multihead_backward_desc desc = draw_backward(draw, of_block);
+  BlockBackward p(std::move(block), desc);
+  p.draw_tensors(draw);
+  return p;
 }
 
 }  // namespace heed_test

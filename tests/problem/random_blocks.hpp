@@ -1,44 +1,36 @@
-// Random blocks: an attention of any form, and every choice of the block drawn on its own.
+// Random blocks, and gradients of them: an attention of any form, and every choice of the block
+// drawn on its own. First descriptors, then all that else belongs to a run.
 #pragma once
 
 #include <cstdint>
 
-#include "tests/problem/block.hpp"
-#include "tests/problem/drawing.hpp"
+#include "tests/problem/block_backward.hpp"
 #include "tests/problem/random_forms.hpp"
 
 namespace heed_test {
 
-class RandomBlocks : Drawing {
- public:
-  /// Those that are differentiable have no outputs but out, and perhaps lse.
-  explicit RandomBlocks(std::uint64_t seed, bool differentiable = false)
-      : Drawing(seed ^ 0xb10c), seed_(seed), differentiable_(differentiable) {}
+/// A valid descriptor of a block around an attention; kSelf: one whose input_key may be NULL.
+heed_multihead_desc draw_block_desc(Draw& draw, const heed_attention_desc& attention,
+                                    Lengths lengths);
+/// Valid numbers of a run, and which matrices have biases and are prepared.
+void draw_arrays(Draw& draw, Block& block);
 
-  Block draw();
+heed_multihead_backward_desc draw_backward(Draw& draw, const heed_multihead_desc& block);
+
+class RandomBlocks {
+ public:
+  /// Those that are differentiable have no outputs but out and lse.
+  explicit RandomBlocks(std::uint64_t seed, bool differentiable = false)
+      : seed_(seed), differentiable_(differentiable) {}
+
+  Block draw() const;
 
  private:
-  BlockChoice draw_choice(bool self, const Problem& attention);
-
-  // ---- Types: float64 throughout, or any others in any mix ----
-
-  std::uint32_t draw_narrow();
-  std::uint32_t draw_type() { return float64_ ? std::uint32_t{HEED_DTYPE_F64} : draw_narrow(); }
-  /// Of matrices and biases the default is the arithmetic's.
-  std::uint32_t draw_matrix_type();
-
-  // ---- Layouts ----
-
-  MatrixChoice draw_matrix();
-
-  /// The three matrices side by side in one W_qkv: [in, q k v], or [q k v, in].
-  void pack_qkv(BlockChoice& c, const Problem& attention);
-
-  void plant_specials(Block& block);
-
   std::uint64_t seed_;
   bool differentiable_;
-  bool float64_ = false;
 };
+
+/// A random block with gradients that are asked for and lie anyhow.
+BlockBackward draw_block_backward(std::uint64_t seed);
 
 }  // namespace heed_test

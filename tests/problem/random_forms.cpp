@@ -1,333 +1,463 @@
 #include "tests/problem/random_forms.hpp"
 
-#include "tests/problem/drawing.hpp"
+#include <algorithm>
+
 #include "tests/support/pages.hpp"
 
 namespace heed_test {
 namespace {
 
-class Forms : Drawing {
+/// Descriptors.
+class Described {
  public:
-  Forms(std::uint64_t seed, Lengths lengths) : Drawing(seed), lengths_(lengths) {}
+  Described(Draw& draw, const Forms& forms) : draw_(draw), forms_(forms), lengths_(forms.lengths) {}
 
-  Problem draw() {
-    draw_sizes();
-    Problem problem(sizes_, draw_layouts());
-    draw_numbers(problem);
-    draw_positions(problem);
-    if (pages_) problem = paged(problem, random_, one_in(3));
-    draw_scores(problem);
-    draw_masks(problem);
-    draw_softmax(problem);
-    draw_defaults(problem);
-    draw_outputs(problem);
-    settle_alignment(problem);
-    if (one_in(6)) plant_specials(problem);
-    return problem;
+  heed_attention_desc draw() {
+    lengths_ == Lengths::kSmall ? draw_small_sizes() : draw_sizes();
+    draw_types();
+    draw_rows();
+    draw_positions();
+    draw_options();
+    draw_layouts();
+    if (d_.key_heads == d_.query_heads && draw_.one_in(3)) d_.key_heads = 0;
+    if (d_.value_features == d_.features && draw_.one_in(3)) d_.value_features = 0;
+    return d_;
   }
 
  private:
   void draw_sizes() {
-    sizes_ = {random_.integer(0, 40), random_.integer(0, 40), random_.integer(1, 24),
-              random_.integer(1, 24)};
-    if (one_in(8)) sizes_.key_length = random_.integer(41, 200);
-    if (one_in(12)) sizes_.query_length = random_.integer(41, 110);
-    if (one_in(4)) sizes_.query_length = random_.integer(1, 3);
-    if (one_in(4)) sizes_.query_length = sizes_.key_length;
-    if (one_in(10)) sizes_.features = random_.integer(25, 90);
-    if (one_in(10)) sizes_.value_features = random_.integer(25, 90);
-    if (one_in(8)) sizes_.value_features = sizes_.features;
-    sizes_.batch = pick<std::int64_t>({1, 1, 2, 3});
-    sizes_.key_heads = pick<std::int64_t>({1, 1, 2});
-    sizes_.query_heads = sizes_.key_heads * pick<std::int64_t>({1, 1, 1, 2, 3, 5});
-    const bool large = one_in(60);  // more than one thread, tile and step of keys
-    if (large) sizes_.query_length = random_.integer(60, 250);
-    if (large) sizes_.key_length = random_.integer(100, 400);
-    if (lengths_ == Lengths::kSelf) sizes_.key_length = sizes_.query_length;
+    d_.query_length = draw_.integer(0, 40);
+    d_.key_length = draw_.one_in(8) ? draw_.integer(41, 200) : draw_.integer(0, 40);
+    if (draw_.one_in(12)) d_.query_length = draw_.integer(41, 110);
+    if (draw_.one_in(4)) d_.query_length = draw_.integer(1, 3);
+    if (draw_.one_in(4)) d_.query_length = d_.key_length;
+    d_.features = draw_.one_in(10) ? draw_.integer(25, 90) : draw_.integer(1, 24);
+    d_.value_features = draw_.one_in(10) ? draw_.integer(25, 90) : draw_.integer(1, 24);
+    if (draw_.one_in(8)) d_.value_features = d_.features;
+    d_.batch = draw_.pick<std::int64_t>({1, 1, 2, 3});
+    d_.key_heads = draw_.pick<std::int64_t>({1, 1, 2});
+    d_.query_heads = d_.key_heads * draw_.pick<std::int64_t>({1, 1, 1, 2, 3, 5});
+    const bool large = draw_.one_in(60);  // more than one thread, tile and step of keys
+    if (large) d_.query_length = draw_.integer(60, 250);
+    if (large) d_.key_length = draw_.integer(100, 400);
+    if (lengths_ == Lengths::kSelf) d_.key_length = d_.query_length;
     if (lengths_ == Lengths::kLong) draw_long();
     if (lengths_ == Lengths::kFew) draw_few();
     if (lengths_ == Lengths::kShared) draw_shared();
-    limit_work(lengths_ == Lengths::kLong ? 100000 : large || sizes_.key_heads > 2 ? 40000 : 4000);
-    if (lengths_ == Lengths::kSelf) sizes_.key_length = sizes_.query_length;
-    draw_types();
-    if (one_in(3)) sizes_.scale = uniform(-1, 1);
-    if (one_in(4)) sizes_.queries = draw_packing(sizes_.query_length);
-    pages_ = lengths_ != Lengths::kSelf && one_in(lengths_ == Lengths::kFew ? 2 : 6);
-    if (!pages_ && one_in(4)) sizes_.keys = draw_packing(sizes_.key_length);
-    if (lengths_ == Lengths::kSelf) sizes_.keys = sizes_.queries;
+    limit_work(lengths_ == Lengths::kLong ? 100000 : large || d_.key_heads > 2 ? 40000 : 4000);
+    if (lengths_ == Lengths::kSelf) d_.key_length = d_.query_length;
+  }
+
+  /// Nothing at all among them.
+  void draw_small_sizes() {
+    d_.batch = draw_.integer(0, 3);
+    d_.key_heads = draw_.integer(forms_.of_block ? 1 : 0, 2);
+    d_.query_heads = d_.key_heads * draw_.integer(1, 3);
+    d_.query_length = draw_.size(0);
+    d_.key_length = draw_.one_in(3) ? d_.query_length : draw_.size(0);
+    d_.features = draw_.size(1);
+    d_.value_features = draw_.size(1);
   }
 
   /// About as many keys as a chunk of decoding has, or as sums begin again after.
   void draw_long() {
-    sizes_.query_length = one_in(2) ? 1 : random_.integer(2, 12);
-    sizes_.key_length =
-        pick<std::int64_t>({1024, 2048, 4096, 8192}) + random_.integer(-20, one_in(2) ? 20 : 1500);
+    d_.query_length = draw_.one_in(2) ? 1 : draw_.integer(2, 12);
+    d_.key_length = draw_.pick<std::int64_t>({1024, 2048, 4096, 8192}) +
+                    draw_.integer(-20, draw_.one_in(2) ? 20 : 1500);
   }
 
   /// Rows as wide as a vector, or they would be copied; some share their keys.
   void draw_few() {
-    sizes_.query_length = one_in(3) ? random_.integer(2, 4) : 1;
-    sizes_.key_length = random_.integer(20, 300);
-    sizes_.features = random_.integer(16, 70);
-    sizes_.value_features = random_.integer(16, 70);
-    sizes_.batch = pick<std::int64_t>({1, 1, 2});
-    sizes_.query_heads = sizes_.key_heads * pick<std::int64_t>({1, 2, 2, 4, 5});
+    d_.query_length = draw_.one_in(3) ? draw_.integer(2, 4) : 1;
+    d_.key_length = draw_.integer(20, 300);
+    d_.features = draw_.integer(16, 70);
+    d_.value_features = draw_.integer(16, 70);
+    d_.batch = draw_.pick<std::int64_t>({1, 1, 2});
+    d_.query_heads = d_.key_heads * draw_.pick<std::int64_t>({1, 2, 2, 4, 5});
   }
 
   void draw_shared() {
-    sizes_.key_heads = pick<std::int64_t>({2, 3, 4, 6, 7, 12});
-    sizes_.query_heads = sizes_.key_heads * pick<std::int64_t>({1, 1, 2});
+    d_.key_heads = draw_.pick<std::int64_t>({2, 3, 4, 6, 7, 12});
+    d_.query_heads = d_.key_heads * draw_.pick<std::int64_t>({1, 1, 2});
   }
 
   /// Small enough that thousands of them take a minute.
   void limit_work(std::int64_t most) {
-    const auto pairs = [&] {
-      return sizes_.batch * sizes_.query_heads * sizes_.query_length * sizes_.key_length;
-    };
-    if (pairs() > most) sizes_.batch = 1;
-    if (pairs() > most) sizes_.query_heads = sizes_.key_heads = 1;
-    if (pairs() > most) sizes_.query_length = 1 + most / sizes_.key_length;
+    const auto pairs = [&] { return d_.batch * d_.query_heads * d_.query_length * d_.key_length; };
+    if (pairs() > most) d_.batch = 1;
+    if (pairs() > most) d_.query_heads = d_.key_heads = 1;
+    if (pairs() > most) d_.query_length = 1 + most / d_.key_length;
   }
 
   void draw_types() {
-    const auto narrow = [&] {
-      return pick<std::uint32_t>({HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16});
-    };
+    const auto narrow = [&] { return draw_.dtype(false, false); };
     const auto stored = [&] {
-      return pick<std::uint32_t>(
+      return draw_.pick<std::uint32_t>(
           {HEED_DTYPE_I8, HEED_DTYPE_I8, HEED_DTYPE_F8_E4M3, HEED_DTYPE_F16});
     };
     // Of few rows mostly what is multiplied in pairs: keys one or two to a register's lane.
-    const bool paired = lengths_ == Lengths::kFew && !one_in(3);
-    const std::int64_t kind = paired ? pick<std::int64_t>({2, 12}) : random_.integer(0, 11);
-    if (kind < 2) sizes_.types = all_of(HEED_DTYPE_F64);
-    if (kind == 2) sizes_.types = all_of(HEED_DTYPE_BF16);
-    if (kind == 3) sizes_.types = all_of(HEED_DTYPE_F16);
-    if (kind == 4 || kind == 5) sizes_.types = {narrow(), narrow(), narrow(), narrow()};
-    if (kind == 12) sizes_.types = {narrow(), HEED_DTYPE_I8, HEED_DTYPE_I8, narrow()};
-    if (kind == 10 || kind == 11) sizes_.types = {narrow(), stored(), stored(), narrow()};
+    const bool paired = lengths_ == Lengths::kFew && !draw_.one_in(3);
+    std::int64_t kind = paired ? draw_.pick<std::int64_t>({2, 12}) : draw_.integer(0, 11);
+    if (forms_.of_block && kind >= 2) kind = 6;  // inputs have the types
+    if (forms_.differentiable && kind >= 10) kind = 4;
+    if (kind < 2) types_ = all_of(HEED_DTYPE_F64);
+    if (kind == 2) types_ = all_of(HEED_DTYPE_BF16);
+    if (kind == 3) types_ = all_of(HEED_DTYPE_F16);
+    if (kind == 4 || kind == 5) types_ = {narrow(), narrow(), narrow(), narrow()};
+    if (kind == 12) types_ = {narrow(), HEED_DTYPE_I8, HEED_DTYPE_I8, narrow()};
+    if (kind == 10 || kind == 11) types_ = {narrow(), stored(), stored(), narrow()};
   }
 
-  /// Sequences of at most `longest` rows, some of them empty, some rows belonging to none.
-  Packing draw_packing(std::int64_t longest) {
-    Packing packing;
-    packing.offsets.push_back(static_cast<std::int32_t>(one_in(8) ? random_.integer(0, 3) : 0));
-    const std::int64_t full = random_.integer(0, sizes_.batch - 1);
-    for (std::int64_t b = 0; b < sizes_.batch; ++b) {
-      std::int64_t rows = b == full ? longest : random_.integer(0, longest);
-      if (b != full && one_in(4)) rows = 0;
-      packing.offsets.push_back(packing.offsets.back() + static_cast<std::int32_t>(rows));
-    }
-    if (one_in(8)) packing.rows = packing.offsets.back() + random_.integer(1, 3);
-    return packing;
+  void draw_rows() {
+    if (draw_.one_in(4)) d_.packed_queries = draw_packed(d_.query_length);
+    const bool pages = lengths_ != Lengths::kSelf && !forms_.of_block && !forms_.differentiable &&
+                       draw_.one_in(lengths_ == Lengths::kFew ? 2 : 6);
+    if (pages)
+      draw_pages();
+    else if (draw_.one_in(4))
+      d_.packed_keys = draw_packed(d_.key_length);
+    if (lengths_ == Lengths::kSelf) d_.packed_keys = d_.packed_queries;
   }
 
-  Layouts draw_layouts() {
-    return {draw_arrangement(), draw_arrangement(), draw_arrangement(), draw_arrangement(),
-            static_cast<std::size_t>(random_.integer(0, 3))};
+  /// Rows for sequences of which one is the longest, or too few for that, or some that are of none.
+  std::int64_t draw_packed(std::int64_t longest) {
+    if (draw_.one_in(12)) return draw_.integer(1, 20);
+    const std::int64_t others = std::max<std::int64_t>(d_.batch - 1, 0) * longest;
+    const std::int64_t none = draw_.one_in(4) ? draw_.integer(1, 4) : 0;
+    return std::max<std::int64_t>(longest + draw_.integer(0, others) + none, 1);
   }
 
-  void draw_numbers(Problem& p) {
-    if (one_in(12)) repeat_axis(p.query, p.desc.query);
-    if (one_in(12)) repeat_axis(p.key, p.desc.key);
-    if (one_in(12)) repeat_axis(p.value, p.desc.value);
+  void draw_pages() {
+    if (lengths_ == Lengths::kSmall && draw_.one_in(2)) d_.key_length = draw_.integer(0, 80);
+    d_.page_rows = 16 * draw_.integer(1, draw_.one_in(3) ? 5 : 1);
+    d_.pages = 1;
+    const std::int64_t width = block_table_width_of(d_);
+    const std::int64_t all = width * d_.batch;
+    // Too few, so that sequences share them, or some that are nobody's.
+    d_.pages = draw_.one_in(3) ? draw_.integer(1, std::max<std::int64_t>(all, 1))
+                               : all + draw_.integer(1, 3);
+    if (draw_.one_in(4)) d_.block_table_stride = width + draw_.integer(0, 5);
+  }
+
+  std::int64_t draw_offset() {
+    if (draw_.one_in(16)) return draw_.hostile();
+    if (draw_.one_in(10)) return draw_.pick<std::int64_t>({-100000, 100000});
+    return draw_.integer(-d_.query_length - 2, d_.key_length + 2);
+  }
+
+  void draw_positions() {
+    const bool few = lengths_ == Lengths::kFew;
+    if (few && draw_.one_in(2))
+      d_.causal = HEED_CAUSAL_BOTTOM_RIGHT;
+    else if (draw_.one_in(2))
+      d_.causal = 1 + draw_.choice(HEED_CAUSAL_OFFSET - 1);
+    else
+      d_.alignment = draw_.choice(HEED_ALIGNMENT_OFFSET);
+    if (d_.causal == HEED_CAUSAL_OFFSET) d_.causal_offset = draw_offset();
+    if (d_.alignment == HEED_ALIGNMENT_OFFSET) d_.alignment_offset = draw_offset();
+    // Of few rows mostly a window that begins with any key.
+    d_.window = few != draw_.one_in(4) ? 1 : 0;
+    if (d_.window == 0) return;
+    if (!stands(d_)) d_.alignment = 1 + draw_.choice(1);
+    const auto side = [&](std::int64_t none) -> std::int64_t {
+      if (draw_.one_in(none)) return -1;
+      if (draw_.one_in(16)) return std::max<std::int64_t>(draw_.hostile(), -1);
+      return draw_.integer(0, draw_.one_in(4) ? 5 : d_.key_length + 2);
+    };
+    d_.window_left = side(few ? 8 : 3);
+    d_.window_right = side(3);
+  }
+
+  void draw_options() {
+    if (draw_.one_in(3))
+      d_.scale = draw_.one_in(8) ? draw_.pick<double>({3, 1, 1e-30}) : draw_.uniform(-1, 1);
+    if (draw_.one_in(4)) d_.softcap = draw_.pick<double>({0.5, 2, 5, 30, 1000, 1e4});
+    if (!forms_.differentiable && draw_.one_in(10))
+      d_.hard = 1;
+    else if (draw_.one_in(4))
+      d_.temperature = draw_.pick<double>({0.2, 0.7, 1, 3, 1000, kInfinity});
+    if (forms_.differentiable) return;
+    d_.sum_columns = draw_.one_in(3) ? 1 : 0;
+    if (draw_.one_in(2)) return;
+    d_.weights_point = 1 + draw_.choice(HEED_WEIGHTS_PROBABILITIES - 1);
+    if (draw_.one_in(3)) d_.weight_rows = draw_.integer(0, d_.query_length);
+  }
+
+  void draw_layouts() {
+    d_.mask = draw_.score_layout(pairs_of(d_), HEED_DTYPE_DEFAULT);
+    d_.bias = draw_.score_layout(pairs_of(d_), draw_.dtype());
+    LaidOutAttention laid(d_);
+    const auto lse =
+        draw_.pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64});
+    laid.lse.draw(draw_, lse);
+    laid.weights.draw(draw_, draw_.dtype());
+    laid.column_sums.draw(draw_, draw_.dtype());
+    d_.query.dtype = types_.query;
+    if (forms_.of_block) return;
+    laid.query.draw(draw_, types_.query);
+    laid.key.draw(draw_, types_.key);
+    laid.value.draw(draw_, types_.value);
+    laid.out.draw(draw_, types_.out);
+    if (types_.key == HEED_DTYPE_I8) laid.key_scales.draw(draw_, draw_.choice(HEED_DTYPE_F32));
+    if (types_.value == HEED_DTYPE_I8) laid.value_scales.draw(draw_, draw_.choice(HEED_DTYPE_F32));
+  }
+
+  Draw& draw_;
+  const Forms forms_;
+  const Lengths lengths_;
+  Types types_{};
+  heed_attention_desc d_ = HEED_ATTENTION_DESC_INIT;
+};
+
+/// What a run gets.
+class Arrays {
+ public:
+  Arrays(Draw& draw, const Forms& forms, Problem& p)
+      : draw_(draw), forms_(forms), p_(p), laid_(p.desc) {}
+
+  void draw() {
+    draw_numbers();
+    draw_sequences();
+    if (p_.desc.pages > 0) p_.block_table = draw_block_table(p_, draw_.one_in(3), draw_.bits());
+    if (draw_.one_in(2)) forget_unread();
+    draw_scores();
+    if (draw_.one_in(3)) draw_mask();
+    if (p_.desc.hard == 0 && draw_.one_in(4)) draw_sinks();
+    draw_outputs();
+    if (draw_.one_in(6)) plant_specials();
+  }
+
+ private:
+  Tensor& add(std::optional<Tensor>& tensor, const LaidOut& laid) {
+    return tensor.emplace(laid.tensor(draw_.index(4)));
+  }
+
+  void draw_numbers() {
     // Up to amplitude 3, where one key takes nearly all the weight.
-    p.fill(random_.bits(), static_cast<float>(uniform(0.1, one_in(4) ? 3 : 1.2)));
-    if (one_in(20) && p.desc.key_length > 0) repeat_keys(p);
-  }
-
-  /// A stride of 0: the same numbers all along an axis.
-  void repeat_axis(Tensor& tensor, heed_layout& layout) {
-    Axes strides = strides_of(Arrangement::kContiguous, tensor.shape());
-    strides[static_cast<std::size_t>(random_.integer(0, 3))] = 0;
-    if (strides == Axes{}) return;  // that would mean the default
-    const std::uint32_t dtype = layout.dtype;
-    tensor = Tensor(tensor.shape(), strides, 0, tensor.dtype());
-    layout = tensor.layout();
-    layout.dtype = dtype;
+    const double amplitude = draw_.uniform(0.1, draw_.one_in(4) ? 3 : 1.2);
+    p_.fill(draw_.bits(), draw_.one_in(24) ? 0 : static_cast<float>(amplitude));
+    if (draw_.one_in(20) && p_.desc.key_length > 0) repeat_keys();
   }
 
   /// Equal keys, and with them equal scores, at several places.
-  void repeat_keys(Problem& p) {
-    const std::int64_t period = random_.integer(1, 3);
-    p.key.each([&](const Axes& at) {
-      if (at[2] >= period) p.key.set(at, p.key.get({at[0], at[1], at[2] % period, at[3]}));
+  void repeat_keys() {
+    const std::int64_t period = draw_.integer(1, 3);
+    p_.key.each([&](const Axes& at) {
+      if (at[2] >= period) p_.key.set(at, p_.key.get({at[0], at[1], at[2] % period, at[3]}));
     });
   }
 
-  void draw_positions(Problem& p) {
-    if (one_in(4)) draw_lengths(p);
-    draw_offset(p);
-    // Of few rows mostly one that begins with any key.
-    const bool few = lengths_ == Lengths::kFew;
-    p.desc.window = few != one_in(4) ? 1 : 0;
-    if (p.desc.window == 0) return;
-    p.desc.window_left = one_in(few ? 8 : 3) ? -1 : random_.integer(0, p.desc.key_length + 2);
-    p.desc.window_right = one_in(3) ? -1 : random_.integer(0, p.desc.key_length + 2);
-    if (!few && one_in(4)) p.desc.window_left = random_.integer(0, 5);
+  void draw_sequences() {
+    const heed_attention_desc& d = p_.desc;
+    if (d.packed_queries > 0) p_.cu_seqlens_q = draw_offsets(d.packed_queries, d.query_length);
+    if (d.packed_keys > 0) p_.cu_seqlens_k = draw_offsets(d.packed_keys, d.key_length);
+    const bool alike = d.packed_queries == d.packed_keys && d.query_length == d.key_length;
+    if (alike && !draw_.one_in(4)) p_.cu_seqlens_k = p_.cu_seqlens_q;
+    if (draw_.one_in(4)) draw_lengths();
   }
 
-  void draw_lengths(Problem& p) {
-    for (std::size_t b = 0; b < static_cast<std::size_t>(p.desc.batch); ++b) {
-      const std::int64_t longest =
-          p.cu_seqlens_k.empty() ? p.desc.key_length : p.cu_seqlens_k[b + 1] - p.cu_seqlens_k[b];
-      const std::int64_t length = one_in(5) ? 0 : random_.integer(0, longest);
-      p.key_lengths.push_back(static_cast<std::int32_t>(one_in(4) ? longest : length));
+  /// Sequences of at most `longest` rows, one of them as long as that if there is room, some of
+  /// them empty, some rows belonging to none.
+  std::vector<std::int32_t> draw_offsets(std::int64_t rows, std::int64_t longest) {
+    const std::int64_t batch = p_.desc.batch;
+    std::int64_t at = draw_.one_in(8) ? draw_.integer(0, std::min<std::int64_t>(rows, 3)) : 0;
+    std::vector<std::int32_t> offsets = {static_cast<std::int32_t>(at)};
+    const std::int64_t full = batch > 0 ? draw_.integer(0, batch - 1) : 0;
+    for (std::int64_t b = 0; b < batch; ++b) {
+      const std::int64_t left = rows - at;
+      const std::int64_t room = b < full ? std::max<std::int64_t>(left - longest, 0) : left;
+      const std::int64_t most = std::min(longest, room);
+      const bool all = b == full || (b + 1 == batch && !draw_.one_in(8));
+      at += all ? most : draw_.one_in(4) ? 0 : draw_.integer(0, most);
+      offsets.push_back(static_cast<std::int32_t>(at));
+    }
+    return offsets;
+  }
+
+  void draw_lengths() {
+    for (std::size_t b = 0; b < static_cast<std::size_t>(p_.desc.batch); ++b) {
+      const std::int64_t longest = p_.cu_seqlens_k.empty()
+                                       ? p_.desc.key_length
+                                       : p_.cu_seqlens_k[b + 1] - p_.cu_seqlens_k[b];
+      const std::int64_t length = draw_.one_in(5) ? 0 : draw_.integer(0, longest);
+      p_.key_lengths.push_back(static_cast<std::int32_t>(draw_.one_in(4) ? longest : length));
     }
   }
 
-  void draw_offset(Problem& p) {
-    const std::int64_t offset =
-        one_in(10) ? pick<std::int64_t>({-100000, 100000})
-                   : random_.integer(-p.desc.query_length - 2, p.desc.key_length + 2);
-    if (lengths_ == Lengths::kFew && one_in(2)) {
-      p.desc.causal = HEED_CAUSAL_BOTTOM_RIGHT;
-      return;
+  /// Rows of keys and values that are no sequence's, and past a length, become NaN; unless they are
+  /// others' too, because a stride repeats them.
+  void forget_unread() {
+    const Axes& n = p_.key.shape();
+    std::vector<bool> read(static_cast<std::size_t>(n[0] * n[2]), false);
+    const auto place = [&](std::int64_t batch, std::int64_t row) {
+      return static_cast<std::size_t>(batch * n[2] + row);
+    };
+    const heed_attention_args args = p_.args();
+    for (std::int64_t b = 0; b < p_.desc.batch; ++b) {
+      const Sequence s = sequence_of(p_.desc, args, b);
+      for (std::int64_t t = 0; t < s.keys; ++t) {
+        const RowPlace at = key_row(s, t);
+        read[place(p_.desc.packed_keys > 0 ? 0 : at.batch, at.row)] = true;
+      }
     }
-    if (one_in(2)) {
-      p.desc.causal = static_cast<std::uint32_t>(random_.integer(1, 3));
-      if (p.desc.causal == HEED_CAUSAL_OFFSET) p.desc.causal_offset = offset;
-      return;
+    const auto repeats = [&](const Tensor& tensor) {
+      return (n[0] > 1 && tensor.strides()[0] == 0) || (n[2] > 1 && tensor.strides()[2] == 0);
+    };
+    for (Tensor Problem::*const tensor : {&Problem::key, &Problem::value}) {
+      const auto& scales = tensor == &Problem::key ? p_.key_scales : p_.value_scales;
+      const bool by_scale = (p_.*tensor).dtype() == HEED_DTYPE_I8;
+      if (!repeats(by_scale ? *scales : p_.*tensor))
+        p_.spoil(
+            tensor, [&](const Axes& at) { return !read[place(at[0], at[2])]; }, kNaN);
     }
-    p.desc.alignment = static_cast<std::uint32_t>(random_.integer(0, 3));
-    if (p.desc.alignment == HEED_ALIGNMENT_OFFSET) p.desc.alignment_offset = offset;
   }
 
-  /// Windows and ALiBi over different lengths need an alignment.
-  void settle_alignment(Problem& p) {
-    const bool given = p.desc.causal != HEED_CAUSAL_NONE || p.desc.alignment != 0;
-    const bool measured = p.desc.window != 0 || !p.slopes.numbers.empty();
-    if (!given && measured && p.desc.query_length != p.desc.key_length)
-      p.desc.alignment = static_cast<std::uint32_t>(random_.integer(1, 2));
+  void draw_scores() {
+    if (stands(p_.desc) && draw_.one_in(4))
+      for (std::int64_t h = 0; h < p_.desc.query_heads; ++h)
+        p_.slopes.numbers.push_back(
+            draw_.pick<double>({0.5, 0.25, 1, 0.0625, -0.25, 0, 0.3, 0x1p123}));
+    if (draw_.one_in(3)) draw_bias();
+    if (p_.bias && draw_.one_in(3))
+      draw_.move_rows(*p_.bias, 2);
+    else if (draw_.one_in(6))
+      p_.function =
+          draw_.pick<ScoreFunction (*)()>({score_function<Shift>, score_function<Halve>,
+                                           score_function<Ceiling>, score_function<Hide>})();
+    // Gradients inside a block may overflow where nobody sees it.
+    if (forms_.differentiable && !forms_.of_block && p_.function.call != nullptr && draw_.one_in(2))
+      p_.function = score_function<Bend>();
   }
 
-  void draw_scores(Problem& p) {
-    if (one_in(4)) p.desc.softcap = pick<double>({0.5, 2, 5, 30, 1000});
-    if (one_in(4))
-      for (std::int64_t h = 0; h < p.desc.query_heads; ++h)
-        p.slopes.numbers.push_back(pick<double>({0.5, 0.25, 1, 0.0625, -0.25, 0, 0.3, 0x1p123}));
-    if (one_in(3)) draw_bias(p);
-    if (p.bias && one_in(3))
-      move_rows(*p.bias, 2);
-    else if (one_in(6))
-      p.function = pick<ScoreFunction>({score_function<Shift>(), score_function<Halve>(),
-                                        score_function<Ceiling>(), score_function<Hide>()});
-  }
-
-  /// Every axis the problem's or repeated.
-  Axes draw_shape(const Problem& p) {
-    Axes shape = p.pairs();
-    for (std::int64_t& size : shape)
-      if (one_in(3)) size = 1;
-    return shape;
-  }
-
-  std::uint32_t draw_dtype() { return static_cast<std::uint32_t>(random_.integer(0, 4)); }
-
-  void draw_bias(Problem& p) {
-    Tensor& bias = p.add_bias(draw_shape(p), draw_dtype(), draw_arrangement());
-    const double amplitude = uniform(0.1, 3);
-    const std::int64_t masked = one_in(3) ? pick<std::int64_t>({1, 10, 60}) : 0;  // percent
+  void draw_bias() {
+    const double amplitude = draw_.uniform(0.1, 3);
+    const std::int64_t masked = draw_.one_in(3) ? draw_.pick<std::int64_t>({1, 10, 60}) : 0;
     // What excludes keys, or is taken for it.
-    const auto lowest = pick<double>({-kInfinity, -kInfinity, -1e4, -0x1.fffffep127});
-    bias.fill(
-        [&] { return random_.integer(0, 99) < masked ? lowest : random_.normal() * amplitude; });
+    const auto lowest = draw_.pick<double>({-kInfinity, -kInfinity, -1e4, -0x1.fffffep127});
+    Random random = draw_.numbers();
+    add(p_.bias, laid_.bias).fill([&] {
+      return random.integer(0, 99) < masked ? lowest : random.normal() * amplitude;
+    });
   }
 
-  void draw_masks(Problem& p) {
-    if (!one_in(3)) return;
-    Tensor& mask = p.add_mask(draw_shape(p), draw_arrangement());
-    const std::int64_t kind = random_.integer(0, 9);
+  void draw_mask() {
+    Tensor& mask = add(p_.mask, laid_.mask);
+    const std::int64_t kind = draw_.integer(0, 9);
     if (kind < 5) return fill_randomly(mask);
     if (kind < 8) return fill_blocks(mask);
-    if (kind == 8) mask.fill([] { return 0; });
+    mask.fill([&] { return kind == 8 ? 0 : 1; });
   }
 
-  double draw_true() { return static_cast<double>(pick<int>({1, 1, 2, 128, 255})); }
-
   void fill_randomly(Tensor& mask) {
-    const auto percent = pick<std::int64_t>({2, 20, 50, 90, 99});
-    mask.fill([&] { return random_.integer(0, 99) < percent ? draw_true() : 0; });
+    const auto percent = draw_.pick<std::int64_t>({2, 20, 50, 90, 99});
+    Random random = draw_.numbers();
+    const std::vector<double> attended = {1, 1, 2, 128, 255};
+    mask.fill([&] { return random.integer(0, 99) < percent ? random.pick(attended) : 0; });
   }
 
   /// Whole blocks of rows and keys at once: tiles of which nothing or everything is attended.
   void fill_blocks(Tensor& mask) {
-    const auto rows = pick<std::int64_t>({1, 4, 16, 200});
-    const auto keys = pick<std::int64_t>({8, 32, 64, 128});
-    const std::uint64_t salt = random_.bits();
-    mask.each([&](const Axes& at) {
+    const auto rows = draw_.pick<std::int64_t>({1, 4, 16, 200});
+    const auto keys = draw_.pick<std::int64_t>({8, 32, 64, 128});
+    const std::uint64_t salt = draw_.bits();
+    mask.fill([&](const Axes& at) {
       Random block(salt + static_cast<std::uint64_t>(
                               ((at[0] * 7 + at[1]) * 301 + at[2] / rows) * 301 + at[3] / keys));
-      mask.set(at, block.bits() % 2 == 0 ? 255 : 0);
+      return block.bits() % 2 == 0 ? 255 : 0;
     });
   }
 
-  void draw_softmax(Problem& p) {
-    if (one_in(10)) {
-      p.desc.hard = 1;
-      return;
-    }
-    if (one_in(4)) p.desc.temperature = pick<double>({0.2, 0.7, 1, 3, 1000, kInfinity});
-    if (!one_in(4)) return;
-    for (std::int64_t h = 0; h < p.desc.query_heads; ++h) {
-      const bool usual = !one_in(8);
-      p.sinks.numbers.push_back(usual ? static_cast<double>(random_.normal()) * 3
-                                      : pick<double>({-kInfinity, kInfinity, -300, 80,
-                                                      -0x1.fffffep127, 0x1.fffffep127, -1e30}));
+  void draw_sinks() {
+    Random random = draw_.numbers();
+    for (std::int64_t h = 0; h < p_.desc.query_heads; ++h)
+      p_.sinks.numbers.push_back(draw_.one_in(8)
+                                     ? draw_.pick<double>({-kInfinity, kInfinity, -300, 80,
+                                                           -0x1.fffffep127, 0x1.fffffep127, -1e30})
+                                     : random.normal<double>() * 3);
+  }
+
+  void draw_outputs() {
+    const heed_attention_desc& d = p_.desc;
+    if (d.hard == 0 && (forms_.differentiable || draw_.one_in(2))) add(p_.lse, laid_.lse);
+    if (d.sum_columns != 0) add(p_.column_sums, laid_.column_sums);
+    if (d.weights_point == HEED_WEIGHTS_NONE) return;
+    add(p_.weights, laid_.weights);
+    Random random = draw_.numbers();
+    std::int64_t more = d.weight_rows;
+    for (std::int64_t i = 0; more > 0; ++i) {
+      if (random.integer(1, d.query_length - i) > more) continue;
+      p_.weight_rows.push_back(i);
+      --more;
     }
   }
 
-  /// Sizes that say "the same" by being 0.
-  void draw_defaults(Problem& p) {
-    heed_attention_desc& d = p.desc;
-    if (d.key_heads == d.query_heads && one_in(3)) d.key_heads = 0;
-    if (d.value_features == d.features && one_in(3)) d.value_features = 0;
-    for (heed_score_layout* const layout : {&d.mask, &d.bias}) {
-      if (layout->batch == d.batch && one_in(6)) layout->batch = 0;
-      if (layout->heads == d.query_heads && one_in(6)) layout->heads = 0;
-      if (layout->rows == d.query_length && one_in(6)) layout->rows = 0;
-      if (layout->keys == d.key_length && one_in(6)) layout->keys = 0;
+  void plant_specials() {
+    for (std::int64_t n = draw_.integer(1, 4); n > 0; --n) {
+      const std::int64_t kind = draw_.integer(0, p_.bias ? 7 : 6);
+      if (kind >= 1 && kind < 7) plant_stored(kind < 4 ? &Problem::key : &Problem::value);
+      if (kind < 1 || kind == 7) draw_.plant(kind < 1 ? p_.query : *p_.bias);
     }
   }
 
-  void draw_outputs(Problem& p) {
-    if (p.desc.hard == 0 && one_in(2))
-      p.want_lse(pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64}),
-                 draw_arrangement());
-    if (one_in(2)) {
-      std::vector<std::int64_t> rows;
-      if (one_in(3))
-        for (std::int64_t i = 0; i < p.desc.query_length; ++i)
-          if (one_in(3)) rows.push_back(i);
-      p.want_weights(static_cast<heed_weights_point>(random_.integer(1, 4)), draw_dtype(),
-                     draw_arrangement(), rows);
-    }
-    if (one_in(3)) p.want_column_sums(draw_dtype(), draw_arrangement());
-  }
-
-  void plant_specials(Problem& p) {
-    const std::int64_t count = random_.integer(1, 4);
-    for (std::int64_t n = 0; n < count; ++n) {
-      const std::int64_t kind = random_.integer(0, p.bias ? 7 : 6);
-      if (kind >= 1 && kind < 7) plant_stored(p, kind < 4 ? &Problem::key : &Problem::value);
-      if (kind < 1 || kind == 7) plant(kind < 1 ? p.query : *p.bias);
-    }
-  }
-
-  void plant_stored(Problem& p, Tensor Problem::*tensor) {
-    if (!is_scaled((p.*tensor).dtype())) return plant(p.*tensor);
-    const std::int64_t place = random_.integer(0, 1000);
+  void plant_stored(Tensor Problem::*tensor) {
+    if (!is_scaled((p_.*tensor).dtype())) return draw_.plant(p_.*tensor);
+    const std::int64_t place = draw_.integer(0, 1000);
     std::int64_t n = 0;
-    p.spoil(
+    p_.spoil(
         tensor, [&](const Axes&) { return n++ == place; }, kNaN);
   }
 
-  Lengths lengths_;
-  Sizes sizes_{};
-  bool pages_ = false;  ///< keys lie in pages
+  Draw& draw_;
+  const Forms forms_;
+  Problem& p_;
+  LaidOutAttention laid_;
 };
 
 }  // namespace
+
+heed_attention_desc draw_attention(Draw& draw, const Forms& forms) {
+  return Described(draw, forms).draw();
+}
+
+void draw_arrays(Draw& draw, const Forms& forms, Problem& problem) {
+  Arrays(draw, forms, problem).draw();
+}
+
+Problem draw_problem(Draw& draw, const Forms& forms) {
+  const heed_attention_desc desc = draw_attention(draw, forms);
+  Problem problem = Problem::of(desc, draw.index(4));
+  draw_arrays(draw, forms, problem);
+  return problem;
+}
+
+heed_attention_backward_desc draw_backward(Draw& draw, const heed_attention_desc& attention) {
+  heed_attention_backward_desc d = HEED_ATTENTION_BACKWARD_DESC_INIT;
+  d.attention = &attention;
+  d.accumulate = draw.one_in(4) ? 1 : 0;
+  draw_layouts(draw, laid_out(d), [&](std::size_t of) {
+    return of == kGradBias ? draw.dtype() : draw.dtype(is_float64(attention), true);
+  });
+  return d;
+}
+
+Problem RandomForms::draw() const {
+  Draw draw(seed_);
+  return draw_problem(draw, {lengths_});
+}
+
+Problem differentiable(std::uint64_t seed, Lengths lengths) {
+  Draw draw(seed);
+  return draw_problem(draw, {lengths, true});
+}
+
+BackwardProblem draw_backward(std::uint64_t seed, Lengths lengths) {
+  Draw draw(seed ^ 0xbac4);
+  Problem forward = draw_problem(draw, {lengths, true});
+  const heed_attention_backward_desc desc = draw_backward(draw, forward.desc);
+  BackwardProblem p(std::move(forward), desc);
+  p.draw_tensors(draw);
+  return p;
+}
 
 std::vector<const char*> options_of(const Problem& p) {
   std::vector<const char*> all;
@@ -352,7 +482,5 @@ std::vector<const char*> options_of(const Problem& p) {
   option("pages", p.desc.pages > 0);
   return all;
 }
-
-Problem RandomForms::draw() const { return Forms(seed_, lengths_).draw(); }
 
 }  // namespace heed_test

@@ -1,17 +1,42 @@
-// Random problems of every form: each option is drawn on its own, so that any may meet any other.
+// Random attention of every form, and gradients of it: each option is drawn on its own, so that any
+// may meet any other. First a descriptor, then all that else belongs to a run.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "tests/problem/attention.hpp"
+#include "tests/problem/attention_backward.hpp"
+#include "tests/problem/draw.hpp"
 
 namespace heed_test {
 
 /// Whether keys may be as many as they like, are the queries' own rows, are thousands for few
 /// queries, or some hundreds for so few that rows are decoded, where they lie, on most instruction
-/// sets; or as any, for so many heads that ranks share them.
-enum class Lengths { kAny, kSelf, kLong, kFew, kShared };
+/// sets; or as any, for so many heads that ranks share them, or so small that fuzzers run thousands
+/// of them in a second.
+enum class Lengths { kAny, kSelf, kLong, kFew, kShared, kSmall };
+
+/// Forms with gradients have no outputs but out and lse; those of blocks have heads, and neither
+/// pages nor layouts of query, key, value and out.
+struct Forms {
+  Lengths lengths = Lengths::kAny;
+  bool differentiable = false;
+  bool of_block = false;
+};
+
+/// Whether windows and ALiBi know where rows stand.
+inline bool stands(const heed_attention_desc& d) {
+  return d.causal != HEED_CAUSAL_NONE || d.alignment != HEED_ALIGNMENT_DEFAULT ||
+         d.query_length == d.key_length;
+}
+
+/// A valid descriptor.
+heed_attention_desc draw_attention(Draw& draw, const Forms& forms = {});
+/// Valid numbers and arrays of a run, and which outputs it has.
+void draw_arrays(Draw& draw, const Forms& forms, Problem& problem);
+Problem draw_problem(Draw& draw, const Forms& forms = {});
+
+heed_attention_backward_desc draw_backward(Draw& draw, const heed_attention_desc& attention);
 
 class RandomForms {
  public:
@@ -39,5 +64,11 @@ class FewForms : public RandomForms {
  public:
   explicit FewForms(std::uint64_t seed) : RandomForms(seed, Lengths::kFew) {}
 };
+
+/// A form of attention that has gradients.
+Problem differentiable(std::uint64_t seed, Lengths lengths = Lengths::kAny);
+
+/// One with gradients that are asked for and lie anyhow. out and lse are yet to be set.
+BackwardProblem draw_backward(std::uint64_t seed, Lengths lengths = Lengths::kAny);
 
 }  // namespace heed_test

@@ -6,20 +6,16 @@
 
 #include "api/heed.h"
 #include "tests/oracle/multihead.hpp"
+#include "tests/problem/laid_out.hpp"
 #include "tests/support/calls.hpp"
-#include "tests/support/random.hpp"
-#include "tests/support/tensor.hpp"
 
 namespace heed_test {
 
-/// How a matrix is given. kTransposed is [out, in]; `before` and `after` are columns of wider rows,
-/// as of a packed W_qkv, that belong to others and hold canaries.
+/// How a matrix is given. kTransposed is [out, in].
 struct MatrixChoice {
   Arrangement arrangement = Arrangement::kDefault;
   std::uint32_t dtype = HEED_DTYPE_DEFAULT;
   std::uint32_t bias_dtype = HEED_DTYPE_DEFAULT;
-  Index before = 0;
-  Index after = 0;
   std::size_t misalign = 0;
   bool bias = true;
   bool prepared = false;
@@ -27,20 +23,25 @@ struct MatrixChoice {
 
 class WeightMatrix {
  public:
-  /// `real` is the arithmetic's type.
+  /// `real` is the arithmetic's type; `matrices` 0: one.
   WeightMatrix(Index matrices, Index in, Index out, const MatrixChoice& choice, std::uint32_t real);
+  /// As a valid layout says, without a bias and not prepared.
+  WeightMatrix(Index matrices, Index in, Index out, const heed_matrix_layout& layout,
+               std::uint32_t real, std::size_t misalign = 0);
+
+  /// Numbers, and perhaps a bias of that type; whether there is one.
+  bool draw(Draw& draw, std::uint32_t bias_dtype, double amplitude);
+  void add_bias(std::uint32_t dtype, std::size_t misalign);
 
   Index in() const { return tensor.shape()[2]; }
-  Index out() const { return out_; }
-  double get(Index m, Index i, Index o) const;
-  void set(Index m, Index i, Index o, double x);
+  Index out() const { return tensor.shape()[3]; }
+  double get(Index m, Index i, Index o) const { return tensor.get({m, 0, i, o}); }
+  void set(Index m, Index i, Index o, double x) { tensor.set({m, 0, i, o}, x); }
 
   /// Calls function(matrix, in, out) for every element.
   template <class Function>
   void each(Function&& function) const {
-    for (Index m = 0; m < tensor.shape()[0]; ++m)
-      for (Index i = 0; i < in(); ++i)
-        for (Index o = 0; o < out_; ++o) function(m, i, o);
+    tensor.each([&](const Axes& at) { function(at[0], at[2], at[3]); });
   }
 
   /// What keeps a product of numbers around 1 around `amplitude`.
@@ -49,28 +50,26 @@ class WeightMatrix {
   void fill_identity();
 
   /// What heed gets: of a matrix that is given as it is, else NULL.
-  const void* raw() const { return prepared ? nullptr : data(); }
+  const void* raw() const { return prepared ? nullptr : tensor.data(); }
   const void* raw_bias() const { return prepared || !bias ? nullptr : bias->data(); }
-  heed_matrix_layout layout() const;
+  const heed_matrix_layout& layout() const { return layout_; }
 
   /// Prepared by heed from numbers that are gone afterwards, or none.
   Weights prepare(const Context& context) const;
 
   /// What the oracle gets.
-  GivenMatrix given() const;
-
-  Tensor tensor;  ///< [matrix, 1, in, out] with the columns of others
-  std::optional<Tensor> bias;
-  bool prepared;
+  GivenMatrix given() const { return {tensor.source(), bias ? bias->source() : Source{}, out()}; }
 
  private:
-  static Axes strides(Index matrices, Index in, Index out, const MatrixChoice& choice);
-  bool is_default() const;
-  const void* data() const;
-
-  MatrixChoice choice_;
-  Index out_;
+  Index matrices_;
+  heed_matrix_layout layout_;
   std::uint32_t real_;
+  std::uint32_t bias_dtype_ = HEED_DTYPE_DEFAULT;
+
+ public:
+  Tensor tensor;  ///< [matrix, 1, in, out]
+  std::optional<Tensor> bias;
+  bool prepared = false;
 };
 
 }  // namespace heed_test

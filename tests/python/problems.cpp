@@ -12,9 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/problem/block_backward.hpp"
 #include "tests/problem/draw_graphs.hpp"
-#include "tests/problem/random_backward.hpp"
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_forms.hpp"
 #include "tests/support/merge.hpp"
@@ -67,8 +65,7 @@ std::string address(const void* data) {
 
 using Order = std::vector<std::size_t>;  ///< which axes of a tensor an array has
 
-/// `skipped` elements of the last axis are others', and so are those after `width`.
-std::string array(const Tensor& tensor, const Order& axes, Index skipped = 0, Index width = -1) {
+std::string array(const Tensor& tensor, const Order& axes) {
   const Index bytes = format_of(tensor.dtype()).bytes;
   std::vector<Index> shape;
   std::vector<Index> strides;
@@ -76,11 +73,8 @@ std::string array(const Tensor& tensor, const Order& axes, Index skipped = 0, In
     shape.push_back(tensor.shape()[axis]);
     strides.push_back(tensor.strides()[axis] * bytes);
   }
-  if (width >= 0) shape.back() = width;
-  const auto* data = static_cast<const unsigned char*>(tensor.data());
-  if (data != nullptr && skipped > 0) data += skipped * strides.back();
   Members members;
-  members.add("address", address(data));
+  members.add("address", address(tensor.data()));
   members.add("dtype", word(name_of_dtype(tensor.dtype())));
   members.add("shape", list(shape));
   members.add("strides", list(strides));
@@ -185,15 +179,12 @@ void say_tensors(Members& call, const Problem& p) {
   if (p.desc.pages == 0) return;
   std::vector<std::string> rows;
   const auto stride = static_cast<std::ptrdiff_t>(block_table_stride_of(p.desc));
+  const auto width = static_cast<std::ptrdiff_t>(block_table_width_of(p.desc));
   for (std::ptrdiff_t b = 0; b < p.desc.batch; ++b) {
     const auto begin = p.block_table.begin() + b * stride;
-    rows.push_back(list(std::vector<std::int32_t>(begin, begin + stride)));
+    rows.push_back(list(std::vector<std::int32_t>(begin, begin + width)));
   }
   call.add("block_table", list(rows));
-}
-
-std::string matrix(const WeightMatrix& w, const MatrixChoice& choice, const Order& axes = {2, 3}) {
-  return array(w.tensor, axes, choice.before, w.out());
 }
 
 void say_matrix(Members& call, const std::string& name, const std::string& matrix,
@@ -209,11 +200,11 @@ void say_block(Members& call, const Block& b) {
   call.add("query", array(b.input_query, inputs_of(d.packed_queries > 0)));
   if (b.input_key) call.add("key", array(*b.input_key, inputs_of(d.packed_keys > 0)));
   const BlockChoice& c = b.choice;
-  say_matrix(call, "query", matrix(b.w_query, c.w_query), b.w_query.bias, b.w_query.prepared);
-  say_matrix(call, "key", matrix(b.w_key, c.w_key), b.w_key.bias, b.w_key.prepared);
-  say_matrix(call, "value", matrix(b.w_value, c.w_value), b.w_value.bias, b.w_value.prepared);
+  say_matrix(call, "query", array(b.w_query.tensor, {2, 3}), b.w_query.bias, b.w_query.prepared);
+  say_matrix(call, "key", array(b.w_key.tensor, {2, 3}), b.w_key.bias, b.w_key.prepared);
+  say_matrix(call, "value", array(b.w_value.tensor, {2, 3}), b.w_value.bias, b.w_value.prepared);
   if (b.w_out)
-    say_matrix(call, "out", matrix(*b.w_out, c.w_out, heads_apart ? Order{0, 2, 3} : Order{2, 3}),
+    say_matrix(call, "out", array(b.w_out->tensor, heads_apart ? Order{0, 2, 3} : Order{2, 3}),
                b.w_out->bias, b.w_out->prepared);
   call.add("heads", said(d.query_heads));
   call.add("key_heads", said(b.key_heads()));
@@ -289,14 +280,14 @@ template <class AProblem>
 void want_plainly(AProblem& p) {
   const auto drawn = p.gradients;
   p.want_nothing();
-  for (const auto of : gradients_of(p))
+  for (const auto of : p.all())
     if (drawn[of]) p.want(of, {drawn[of]->dtype(), Arrangement::kDefault, 0});
 }
 
 /// `axes_of(gradient)` says which axes it has in Python.
 template <class AProblem, class AxesOf>
 void give_gradients(Members& results, AProblem& p, AxesOf&& axes_of) {
-  for (const auto of : gradients_of(p)) {
+  for (const auto of : p.all()) {
     if (!p.gradients[of]) continue;
     std::string name = name_of(of);
     if (name.rfind("input_", 0) == 0) name = name.substr(6);

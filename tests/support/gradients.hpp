@@ -7,7 +7,7 @@
 #include "tests/multihead/checks.hpp"
 #include "tests/problem/block_backward.hpp"
 #include "tests/problem/graph_backward.hpp"
-#include "tests/problem/random_backward.hpp"
+#include "tests/problem/random_forms.hpp"
 
 namespace heed_test {
 

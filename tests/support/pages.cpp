@@ -41,8 +41,10 @@ std::vector<std::int32_t> shuffled(Index pages, Random& random) {
   return order;
 }
 
-/// The pages that sequences need, a few of them shared if `share`.
-std::vector<std::int32_t> draw_table(Problem& p, bool share, Random& random) {
+}  // namespace
+
+std::vector<std::int32_t> draw_block_table(Problem& p, bool share, std::uint64_t seed) {
+  Random random(seed);
   std::vector<std::int32_t> order = shuffled(p.desc.pages, random);
   const Index stride = block_table_stride_of(p.desc);
   std::vector<std::int32_t> table;
@@ -50,18 +52,18 @@ std::vector<std::int32_t> draw_table(Problem& p, bool share, Random& random) {
   for (const Sequence& s : sequences_of(p))
     for (Index n = 0; n < stride; ++n) {
       const bool read = n * p.desc.page_rows < s.keys;
-      table.push_back(read ? order.back() : kUnread);
+      table.push_back(read && !order.empty() ? order.back() : kUnread);
       if (!read) continue;
-      if (share && !taken.empty() && random.integer(0, 2) == 0)
+      if (order.empty() || (share && !taken.empty() && random.integer(0, 2) == 0))
         table.back() = random.pick(taken);
       else
         order.pop_back();
       taken.push_back(table.back());
     }
+  const Index behind = stride - block_table_width_of(p.desc);  // the last one, there is nothing
+  if (!table.empty()) table.resize(table.size() - static_cast<std::size_t>(behind));
   return table;
 }
-
-}  // namespace
 
 Problem paged(const Problem& p, Random& random, bool share) {
   Problem q = p;
@@ -71,7 +73,7 @@ Problem paged(const Problem& p, Random& random, bool share) {
   const Index width = block_table_width_of(d);
   d.pages = width * d.batch + random.integer(1, 3);
   if (random.integer(0, 3) == 0) d.block_table_stride = width + random.integer(1, 5);
-  q.block_table = draw_table(q, share, random);
+  q.block_table = draw_block_table(q, share, random.bits());
   const std::vector<Sequence> sequences = sequences_of(q);
   const auto last = static_cast<Index>(Arrangement::kCount) - 1;
   const auto arrangement =
