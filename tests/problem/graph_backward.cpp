@@ -35,11 +35,6 @@ bool shares_bias(const heed_graph_attention_desc& d) {
   return d.heads > 1 && bias.stride_head == 0 && stands;
 }
 
-void fill_normally(Tensor& tensor, std::uint64_t seed) {
-  Random random(seed);
-  tensor.fill([&] { return random.normal<double>(); });
-}
-
 }  // namespace
 
 const char* name_of(GraphGradientOf gradient) { return graph_tensor(gradient).name; }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/problem/draw_graphs.hpp"
+#include "tests/problem/drawing.hpp"
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_forms.hpp"
 #include "tests/support/merge.hpp"
