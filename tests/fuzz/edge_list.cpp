@@ -35,19 +35,6 @@ std::string draw_valid(Draw& draw) {
   return text;
 }
 
-void damage(Draw& draw, std::string& text) {
-  for (std::int64_t n = draw.integer(1, 4); n > 0; --n) {
-    const auto at =
-        static_cast<std::size_t>(draw.integer(0, static_cast<std::int64_t>(text.size())));
-    const std::uint32_t kind = draw.choice(3);
-    if (kind == 0) text.insert(at, draw.text(8));
-    if (kind == 1) text.erase(at, static_cast<std::size_t>(draw.integer(1, 5)));
-    if (kind == 2) text.insert(at, std::to_string(draw.hostile()));
-    if (kind == 3)
-      text.insert(at, draw.pick<const char*>({"\t", ",", " ", "nan", "inf", "-1", "1e999", "0"}));
-  }
-}
-
 void check_edges(const edge_list& edges) {
   demand(edges.nodes >= 0 && edges.count >= 0, "a list of less than nothing");
   std::set<std::string> names;
@@ -80,8 +67,7 @@ void check_graph(const edge_list& edges) {
 
 void read(Draw& draw, MemoryFile& file, std::string text, bool damaged) {
   const bool unweighted = draw.one_in(2);
-  if (damaged) damage(draw, text);
-  if (damaged && draw.one_in(8)) text += draw.rest();
+  if (damaged) damage(draw, text, text.size(), {"\t", ",", " ", "nan", "inf", "-1", "1e999", "0"});
   file.write(text);
   edge_list edges = {};
   bool read = false;

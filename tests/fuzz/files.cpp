@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "tests/fuzz/check.hpp"
@@ -27,6 +28,21 @@ std::string MemoryFile::read() const {
   const auto size = static_cast<ssize_t>(bytes.size());
   demand(pread(file_, bytes.data(), bytes.size(), 0) == size, "a file in memory is gone");
   return bytes;
+}
+
+void damage(Draw& draw, std::string& bytes, std::size_t often,
+            const std::vector<const char*>& words) {
+  if (draw.one_in(8)) bytes = draw.rest();
+  for (std::int64_t n = draw.integer(1, 3); n > 0; --n) {
+    const std::size_t end = draw.one_in(4) ? bytes.size() : std::min(bytes.size(), often);
+    const std::size_t at = draw.index(end + 1);
+    const std::uint32_t kind = draw.choice(words.empty() ? 3 : 4);
+    if (kind == 0 && at < bytes.size()) bytes[at] = static_cast<char>(draw.bits());
+    if (kind == 1) bytes.erase(at, 1 + draw.index(8));
+    if (kind == 2) bytes.insert(at, draw.text(12));
+    if (kind == 3) bytes.insert(at, std::to_string(draw.hostile()));
+    if (kind == 4) bytes.insert(at, draw.pick(words));
+  }
 }
 
 PrintedErrors::PrintedErrors() : before_(stderr) { stderr = open_memstream(&bytes_, &size_); }

@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstdio>
 #include <string>
+#include <vector>
+
+#include "tests/problem/draw.hpp"
 
 namespace heed_test {
 
@@ -23,6 +26,11 @@ class MemoryFile {
   int file_;
   std::string path_;
 };
+
+/// Other bytes, or some inserted, removed or replaced: mostly among the first `often`, and where
+/// there are `words` some of these too.
+void damage(Draw& draw, std::string& bytes, std::size_t often,
+            const std::vector<const char*>& words = {});
 
 /// Takes what is printed on stderr while it lives. (Sanitizers print beside it.)
 class PrintedErrors {

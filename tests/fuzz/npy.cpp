@@ -55,20 +55,6 @@ Valid draw_valid(Draw& draw) {
   return valid;
 }
 
-/// Bytes inserted, removed or replaced, anywhere but mostly in the header.
-void damage(Draw& draw, std::string& bytes) {
-  for (std::int64_t n = draw.integer(1, 3); n > 0 && !bytes.empty(); --n) {
-    const auto end = static_cast<std::int64_t>(bytes.size()) - 1;
-    const auto at = static_cast<std::size_t>(
-        draw.integer(0, draw.one_in(4) ? end : std::min<std::int64_t>(end, 120)));
-    const std::uint32_t kind = draw.choice(3);
-    if (kind == 0) bytes[at] = static_cast<char>(draw.bits());
-    if (kind == 1) bytes.erase(at, static_cast<std::size_t>(draw.integer(1, 8)));
-    if (kind == 2) bytes.insert(at, draw.text(12));
-    if (kind == 3) bytes.insert(at, std::to_string(draw.hostile()));
-  }
-}
-
 bool same(const npy_tensor& a, const npy_tensor& b) {
   bool same = a.type == b.type && a.rank == b.rank;
   for (int i = 0; same && i < a.rank; ++i) same = a.shape[i] == b.shape[i];
@@ -95,8 +81,7 @@ void use(MemoryFile& file, const npy_tensor& tensor) {
 }
 
 void read(Draw& draw, MemoryFile& file, Valid valid, bool damaged) {
-  if (damaged && draw.one_in(8)) valid.bytes = draw.rest();
-  if (damaged) damage(draw, valid.bytes);
+  if (damaged) damage(draw, valid.bytes, 120);  // mostly the header
   file.write(valid.bytes);
   npy_tensor tensor = {nullptr, NPY_F32, 0, {0, 0, 0, 0}};
   npy_error error = {""};

@@ -54,7 +54,7 @@ class SavedCase {
   }
 
   void load(Draw& draw, bool damaged) {
-    std::string bytes = damaged && draw.one_in(16) ? draw.rest() : bytes_;
+    std::string bytes = bytes_;
     if (damaged) damage(draw, bytes);
     const std::vector<char> memory(bytes.begin(), bytes.end());  // nothing lies behind it
     const bool from_memory = check(bytes, damaged, [&](heed_sequence* made) {
@@ -83,20 +83,14 @@ class SavedCase {
     return {bytes.begin(), bytes.end()};
   }
 
-  /// Bytes inserted, removed or replaced, and numbers of the header; half of them with the checksum
-  /// that they should have.
-  void damage(Draw& draw, std::string& bytes) const {
-    for (std::int64_t n = draw.integer(1, 3); n > 0 && !bytes.empty(); --n) {
-      const auto end = static_cast<std::int64_t>(bytes.size()) - 1;
-      const auto at = static_cast<std::size_t>(draw.integer(
-          0, draw.one_in(2) ? end : std::min(end, static_cast<std::int64_t>(kHeader) + 8)));
-      const std::uint32_t kind = draw.choice(4);
-      if (kind == 0) bytes[at] = static_cast<char>(draw.bits());
-      if (kind == 1) bytes.erase(at, static_cast<std::size_t>(draw.integer(1, 40)));
-      if (kind == 2) bytes.insert(at, draw.text(12));
-      if (kind < 3 || bytes.size() < kHeader) continue;
-      const std::int64_t number = kind == 3 ? draw.hostile() : draw.integer(0, 300);
-      const std::size_t field = kind == 3 ? at % (kHeader / 8) * 8 : 56;  // or the length
+  /// Any bytes, or a number of the header, or its length; half of them with the checksum that they
+  /// should have.
+  static void damage(Draw& draw, std::string& bytes) {
+    const std::uint32_t kind = draw.choice(3);
+    if (kind < 2) heed_test::damage(draw, bytes, kHeader + 8);
+    if (kind >= 2 && bytes.size() >= kHeader) {
+      const std::int64_t number = kind == 2 ? draw.hostile() : draw.integer(0, 300);
+      const std::size_t field = kind == 2 ? 8 * draw.index(kHeader / 8) : 56;
       std::memcpy(&bytes[field], &number, sizeof number);
     }
     if (!draw.one_in(2) || bytes.size() < kHeader + 8) return;

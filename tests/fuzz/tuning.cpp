@@ -92,22 +92,8 @@ Made draw_file(Draw& draw, const std::string& cpu) {
   return made;
 }
 
-void damage(Draw& draw, std::string& text) {
-  for (std::int64_t n = draw.integer(1, 3); n > 0 && !text.empty(); --n) {
-    const auto at =
-        static_cast<std::size_t>(draw.integer(0, static_cast<std::int64_t>(text.size()) - 1));
-    const std::uint32_t kind = draw.choice(4);
-    if (kind == 0) text[at] = static_cast<char>(draw.bits());
-    if (kind == 1) text.erase(at, static_cast<std::size_t>(draw.integer(1, 8)));
-    if (kind == 2) text.insert(at, draw.text(12));
-    if (kind == 3) text.insert(at, std::to_string(draw.hostile()));
-    if (kind == 4) text.insert(at, draw.pick<const char*>({"\n", " ", "=", "-", "#", "tile_q=1 "}));
-  }
-}
-
 void load(Draw& draw, MemoryFile& file, Made made, bool damaged) {
-  if (damaged && draw.one_in(8)) made.text = draw.rest();
-  if (damaged) damage(draw, made.text);
+  if (damaged) damage(draw, made.text, made.text.size(), {"\n", " ", "=", "-", "#", "tile_q=1 "});
   file.write(made.text);
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   options.isa = "scalar";

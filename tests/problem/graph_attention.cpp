@@ -11,66 +11,48 @@ using Desc = heed_graph_attention_desc;
 using Args = heed_graph_attention_args;
 using P = GraphProblem;
 
+bool always(const Desc&) { return true; }
+bool projected(const Desc& d) { return d.inputs == HEED_GRAPH_PROJECTED; }
+bool made(const Desc& d) { return d.inputs != HEED_GRAPH_PROJECTED; }
+bool shared(const Desc& d) { return d.inputs == HEED_GRAPH_SHARED; }
+bool has_data(const Desc& d) { return made(d) || d.residual != 0; }
+bool has_edge_data(const Desc& d) { return d.edge_width > 0; }
+bool weighted(const Desc& d) { return d.combine == HEED_COMBINE_WEIGHTED; }
+
+constexpr bool kNeeded = true;
+constexpr bool kMayMiss = false;
+
 constexpr GraphTensor kTensors[] = {
-    {"query", &P::query, &Desc::query, nullptr, &Args::query, nullptr},
-    {"key", &P::key, &Desc::key, nullptr, &Args::key, nullptr},
-    {"value", &P::value, &Desc::value, nullptr, &Args::value, nullptr},
-    {"data", &P::data, &Desc::data, nullptr, &Args::data, nullptr},
-    {"w_query", &P::w_query, nullptr, &Desc::w_query, &Args::w_query, nullptr},
-    {"w_key", &P::w_key, nullptr, &Desc::w_key, &Args::w_key, nullptr},
-    {"w_value", &P::w_value, nullptr, &Desc::w_value, &Args::w_value, nullptr},
-    {"b_query", &P::b_query, nullptr, nullptr, &Args::b_query, nullptr},
-    {"b_key", &P::b_key, nullptr, nullptr, &Args::b_key, nullptr},
-    {"b_value", &P::b_value, nullptr, nullptr, &Args::b_value, nullptr},
-    {"edge_data", &P::edge_data, &Desc::edge_data, nullptr, &Args::edge_data, nullptr},
-    {"w_edge_key", &P::w_edge_key, nullptr, &Desc::w_edge_key, &Args::w_edge_key, nullptr},
-    {"w_edge_value", &P::w_edge_value, nullptr, &Desc::w_edge_value, &Args::w_edge_value, nullptr},
-    {"edge_bias", &P::edge_bias, &Desc::edge_bias, nullptr, &Args::edge_bias, nullptr},
-    {"head_weights", &P::head_weights, nullptr, nullptr, &Args::head_weights, nullptr},
-    {"out", &P::out, &Desc::out, nullptr, nullptr, &Args::out},
-    {"lse", &P::lse, &Desc::lse, nullptr, nullptr, &Args::lse},
-    {"weights", &P::weights, &Desc::weights, nullptr, nullptr, &Args::weights}};
+    {"query", &P::query, &Desc::query, nullptr, &Args::query, nullptr, projected, kNeeded},
+    {"key", &P::key, &Desc::key, nullptr, &Args::key, nullptr, projected, kNeeded},
+    {"value", &P::value, &Desc::value, nullptr, &Args::value, nullptr, projected, kNeeded},
+    {"data", &P::data, &Desc::data, nullptr, &Args::data, nullptr, has_data, kNeeded},
+    {"w_query", &P::w_query, nullptr, &Desc::w_query, &Args::w_query, nullptr, made, kNeeded},
+    {"w_key", &P::w_key, nullptr, &Desc::w_key, &Args::w_key, nullptr, made, kNeeded},
+    {"w_value", &P::w_value, nullptr, &Desc::w_value, &Args::w_value, nullptr, made, kNeeded},
+    {"b_query", &P::b_query, nullptr, nullptr, &Args::b_query, nullptr, shared, kMayMiss},
+    {"b_key", &P::b_key, nullptr, nullptr, &Args::b_key, nullptr, shared, kMayMiss},
+    {"b_value", &P::b_value, nullptr, nullptr, &Args::b_value, nullptr, shared, kMayMiss},
+    {"edge_data", &P::edge_data, &Desc::edge_data, nullptr, &Args::edge_data, nullptr,
+     has_edge_data, kNeeded},
+    {"w_edge_key", &P::w_edge_key, nullptr, &Desc::w_edge_key, &Args::w_edge_key, nullptr,
+     has_edge_data, kMayMiss},
+    {"w_edge_value", &P::w_edge_value, nullptr, &Desc::w_edge_value, &Args::w_edge_value, nullptr,
+     has_edge_data, kMayMiss},
+    {"edge_bias", &P::edge_bias, &Desc::edge_bias, nullptr, &Args::edge_bias, nullptr, always,
+     kMayMiss},
+    {"head_weights", &P::head_weights, nullptr, nullptr, &Args::head_weights, nullptr, weighted,
+     kNeeded},
+    {"out", &P::out, &Desc::out, nullptr, nullptr, &Args::out, always, kNeeded},
+    {"lse", &P::lse, &Desc::lse, nullptr, nullptr, &Args::lse, always, kMayMiss},
+    {"weights", &P::weights, &Desc::weights, nullptr, nullptr, &Args::weights, always, kMayMiss}};
 static_assert(std::size(kTensors) == kGraphTensors);
 
 }  // namespace
 
 const GraphTensor& graph_tensor(std::size_t of) { return kTensors[of]; }
 
-bool has(const Desc& d, std::size_t of) {
-  switch (of) {
-    case kGraphQuery:
-    case kGraphKey:
-    case kGraphValue:
-      return d.inputs == HEED_GRAPH_PROJECTED;
-    case kGraphData:
-      return d.inputs != HEED_GRAPH_PROJECTED || d.residual != 0;
-    case kGraphWQuery:
-    case kGraphWKey:
-    case kGraphWValue:
-      return d.inputs != HEED_GRAPH_PROJECTED;
-    case kGraphBQuery:
-    case kGraphBKey:
-    case kGraphBValue:
-      return d.inputs == HEED_GRAPH_SHARED;
-    case kGraphEdgeData:
-    case kGraphWEdgeKey:
-    case kGraphWEdgeValue:
-      return d.edge_width > 0;
-    case kGraphHeadWeights:
-      return d.combine == HEED_COMBINE_WEIGHTED;
-    default:
-      return true;
-  }
-}
-
-bool needs(const Desc& d, std::size_t of) {
-  for (const std::size_t may_be :
-       {std::size_t{kGraphBQuery}, std::size_t{kGraphBKey}, std::size_t{kGraphBValue},
-        std::size_t{kGraphWEdgeKey}, std::size_t{kGraphWEdgeValue}, std::size_t{kGraphEdgeBias},
-        std::size_t{kGraphLse}, std::size_t{kGraphWeights}})
-    if (of == may_be) return false;
-  return has(d, of);
-}
+bool has(const Desc& d, std::size_t of) { return graph_tensor(of).in(d); }
 
 Axes shape_of(const Desc& d, const EdgeList& edges, std::size_t of) {
   const Index n = edges.nodes;
@@ -147,7 +129,7 @@ void set_types(Desc& d, const Types& types) {
 GraphProblem::GraphProblem(EdgeList graph, const Desc& described, std::size_t misaligned)
     : edges(std::move(graph)), desc(described), misalign(misaligned) {
   for (std::size_t of = 0; of < kGraphTensors; ++of)
-    if (needs(desc, of)) add({of});
+    if (has(desc, of) && graph_tensor(of).needed) add({of});
 }
 
 void GraphProblem::add(std::initializer_list<std::size_t> all) {

@@ -38,12 +38,13 @@ struct GraphTensor {
   heed_matrix_layout heed_graph_attention_desc::*matrix;
   const void* heed_graph_attention_args::*input;
   void* heed_graph_attention_args::*output;
+  bool (*in)(const heed_graph_attention_desc&);  ///< whether a descriptor lays it out
+  bool needed;                                   ///< by each run of such a descriptor
 };
 const GraphTensor& graph_tensor(std::size_t of);
 
-/// Whether a descriptor lays a tensor out, and whether a run must have it.
+/// Whether a descriptor lays a tensor out.
 bool has(const heed_graph_attention_desc& desc, std::size_t of);
-bool needs(const heed_graph_attention_desc& desc, std::size_t of);
 
 /// Of tensors over nodes and edges [1, heads, rows, features], as in packed attention; of matrices
 /// [matrices, 1, in, out], of vectors [1, 1, 1, elements].
