@@ -74,8 +74,8 @@ bool spoil_inputs(GraphProblem& p, Random& random) {
   for (auto* const tensor : {&p.query, &p.key, &p.value, &p.data, &p.edge_data, &p.edge_bias,
                              &p.w_edge_key, &p.w_edge_value, &p.w_query, &p.w_key, &p.w_value})
     if (*tensor) all.push_back(&**tensor);
-  // One tensor alone: where all scores of a node have become -inf, heed does not look at NaN in what
-  // edge data add to values, and the oracle does.
+  // One tensor alone: where all scores of a node have become -inf, heed does not look at NaN in
+  // what edge data add to values, and the oracle does.
   spoil(*random.pick(all), random);
   return true;
 }
