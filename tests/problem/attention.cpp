@@ -336,4 +336,9 @@ std::string line_of(const Problem& p) {
   return line;
 }
 
+bool same_bits(const Outputs& a, const Outputs& b) {
+  return same_bits(a.out, b.out) && same_bits(a.lse, b.lse) && same_bits(a.weights, b.weights) &&
+         same_bits(a.column_sums, b.column_sums);
+}
+
 }  // namespace heed_test

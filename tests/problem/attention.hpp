@@ -201,4 +201,6 @@ std::string line_of(const heed_attention_desc& d);
 /// One line that identifies a problem but for its numbers.
 std::string line_of(const Problem& p);
 
+bool same_bits(const Outputs& a, const Outputs& b);
+
 }  // namespace heed_test
