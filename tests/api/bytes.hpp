@@ -14,6 +14,7 @@ class Bytes {
  public:
   explicit Bytes(unsigned char fill = 0) { std::memset(memory_, fill, sizeof memory_); }
   void* at(std::size_t offset = 0) { return memory_ + offset; }
+  const void* at(std::size_t offset = 0) const { return memory_ + offset; }
   void set(std::size_t index, float x) { std::memcpy(at(index * sizeof x), &x, sizeof x); }
   bool all_are(unsigned char fill) const {
     for (const unsigned char byte : memory_)

@@ -1,13 +1,19 @@
 // A cache, rows to append to one and attention over one, to be made wrong in one way.
 #pragma once
 
-#include "tests/api/bytes.hpp"
-#include "tests/api/fields.hpp"
+#include "tests/api/forms.hpp"
 
 namespace api_test {
 
 using heed_test::Cache;
 using heed_test::make_cache;
+
+struct CacheForm;
+struct AppendForm;
+struct CacheAttentionForm;
+std::vector<Tensor> tensors_of(CacheForm& form);
+std::vector<Tensor> tensors_of(AppendForm& form);
+std::vector<Tensor> tensors_of(CacheAttentionForm& form);
 
 /// Two layers of two heads, keys of 4 features and values of 6, in three pages of 16 rows.
 struct CacheForm {
@@ -33,35 +39,35 @@ struct CacheForm {
   }
 
   bool outputs_untouched() const { return !changed; }
+  std::vector<Slot> slots() {
+    return {slot("desc", "desc.",
+                 "struct_size/4 dtype/4 layers key_heads features value_features page_rows pages "
+                 "sequences key_scale/f value_scale/f rotary/R",
+                 given_desc)};
+  }
+  void add_to(Fields&) {}
 
   heed_cache_desc desc = HEED_CACHE_DESC_INIT;
+  const heed_cache_desc* given_desc = &desc;
   float tables[50] = {};
   bool changed = false;  ///< something was made
 };
 
-inline Fields fields_of(CacheForm& form) {
-  Fields fields;
-  heed_cache_desc& d = form.desc;
-  return fields.in("desc.")("dtype", d.dtype)("layers", d.layers)("key_heads", d.key_heads)(
-      "features", d.features)("value_features", d.value_features)("page_rows", d.page_rows)(
-      "pages", d.pages)("sequences", d.sequences)("key_scale", d.key_scale)(
-      "value_scale", d.value_scale)("rotary", d.rotary);
-}
-
-template <class Check>
-void hand_in(CacheForm& form, bool, const Check& check) {
-  forget_last_error();
+/// What the cache takes, and the cache; both are refused alike.
+inline heed_status one_call(const Context& context, CacheForm& form) {
   std::size_t bytes = 77;
-  const heed_status told = heed_cache_bytes(&form.desc, &bytes);
-  check(told);
-  CHECK((bytes == 77) == (told != HEED_STATUS_OK));
+  forget_last_error();
+  const heed_status told = heed_cache_bytes(form.given_desc, &bytes);
+  const std::string said = heed_last_error();
   forget_last_error();
   Object made;
-  const Context context = serial();
-  check(make_object(made, heed_cache_destroy, [&](heed_cache** cache) {
-    return heed_cache_create(context.get(), &form.desc, cache);
-  }));
+  const heed_status status = make_object(made, heed_cache_destroy, [&](heed_cache** cache) {
+    return heed_cache_create(context.get(), form.given_desc, cache);
+  });
   form.changed = made != nullptr;
+  const bool alike =
+      told == status && said == heed_last_error() && (bytes == 77) == (status != HEED_STATUS_OK);
+  return alike ? status : HEED_STATUS_INTERNAL;
 }
 
 /// A cache with two sequences: of 20 rows and none, and of 5 rows in each layer.
@@ -110,37 +116,34 @@ struct AppendForm : FilledCache {
   AppendForm() {
     append.layer = 1;
     append.rows = 3;
+    give_all_but(*this, {});
   }
   void give_positions() {
     turn();
     append.positions = positions;
   }
+  std::vector<Slot> slots() {
+    return {slot("desc", "desc.",
+                 "struct_size/4 reserved/4 layer rows key/L value/L position_offset positions/p",
+                 given_append)};
+  }
+  void add_to(Fields& fields) { fields("key", key)("value", value); }
 
   heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
+  const heed_cache_append_desc* given_append = &append;
   std::int64_t positions[3] = {0, 7, 7};
   Bytes key_rows, value_rows;
-  const void* key = key_rows.at();
-  const void* value = value_rows.at();
+  const void* key = nullptr;
+  const void* value = nullptr;
 };
 
 inline heed_status one_call(const Context& context, AppendForm& form) {
   form.make(context);
   forget_last_error();
-  return heed_cache_append(form.cache.get(), form.sequences[0], &form.append, form.key, form.value);
-}
-
-inline Fields fields_of(AppendForm& form) {
-  Fields fields;
-  heed_cache_append_desc& d = form.append;
-  fields.in("desc.")("layer", d.layer)("rows", d.rows)("key", d.key)("value", d.value)(
-      "position_offset", d.position_offset)("positions", d.positions)("reserved", d.reserved);
-  return fields.in("")("key", form.key)("value", form.value);
-}
-
-template <class Check>
-void hand_in(AppendForm& form, bool, const Check& check) {
-  check(one_call(form.context, form));
+  const heed_status status = heed_cache_append(form.cache.get(), form.sequences[0],
+                                               form.given_append, form.key, form.value);
   form.changed = form.state() != form.before;
+  return status;
 }
 
 /// Three queries of four heads for each of both sequences, of layer 0.
@@ -152,9 +155,7 @@ struct CacheAttentionForm : FilledCache {
     attention.causal = HEED_CAUSAL_BOTTOM_RIGHT;
     call.attention = &attention;
     call.sequences = sequences;
-    args.query = query.at();
-    args.out = out.at();
-    args.lse = lse.at();
+    give_all_but(*this, {});
   }
   void give_positions() {
     turn();
@@ -164,45 +165,37 @@ struct CacheAttentionForm : FilledCache {
     attention.packed_queries = 6;
     args.cu_seqlens_q = cu_seqlens_q;
   }
-  bool outputs_untouched() const { return out.all_are(kPattern) && lse.all_are(kPattern); }
+  bool outputs_untouched() const { return untouched_outputs(*this); }
+  std::vector<Slot> slots() {
+    return {
+        slot("desc", "desc.",
+             "struct_size/4 reserved/4 attention/p sequences/p layer position_offset positions/p",
+             given_call),
+        slot("args", "args.", kAttentionArgs, given_args),
+        slot("desc.attention", "desc.attention: desc.", kAttentionDesc, call.attention)};
+  }
+  /// What the cache checks itself, it names otherwise.
+  void add_to(Fields& fields) {
+    fields.in("desc.attention->").all_of(kAttentionDesc, &attention, false);
+  }
 
   heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
   heed_cache_attention_desc call = HEED_CACHE_ATTENTION_DESC_INIT;
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+  const heed_cache_attention_desc* given_call = &call;
+  const heed_attention_args* given_args = &args;
   std::int64_t positions[6] = {0, 7, 7, 2, 3, 4};
   std::int32_t cu_seqlens_q[3] = {1, 3, 5};
-  Bytes query, out{kPattern}, lse{kPattern};
+  Bytes query, out, lse;
 };
-
-inline Fields fields_of(CacheAttentionForm& form) {
-  Fields fields;
-  heed_cache_attention_desc& d = form.call;
-  heed_attention_desc& a = form.attention;
-  heed_attention_args& g = form.args;
-  fields.in("desc.")("attention", d.attention)("sequences", d.sequences)("layer", d.layer)(
-      "position_offset", d.position_offset)("positions", d.positions)("reserved", d.reserved);
-  fields.in("desc.attention->")("batch", a.batch)("key_heads", a.key_heads)(
-      "key_length", a.key_length)("features", a.features)("value_features", a.value_features)(
-      "packed_keys", a.packed_keys)("pages", a.pages)("page_rows", a.page_rows)(
-      "block_table_stride", a.block_table_stride)("query.dtype", a.query.dtype)("out.dtype",
-                                                                                a.out.dtype);
-  fields.in("desc.attention: desc.")("query_heads", a.query_heads)("query", a.query)("out", a.out)(
-      "lse", a.lse);
-  return fields.in("args.")("query", g.query)("key", g.key)("value", g.value)(
-      "key_lengths", g.key_lengths)("cu_seqlens_k", g.cu_seqlens_k)("block_table", g.block_table)(
-      "key_scales", g.key_scales)("value_scales", g.value_scales)("out", g.out)("lse", g.lse);
-}
 
 inline heed_status one_call(const Context& context, CacheAttentionForm& form) {
   form.make(context);
   forget_last_error();
-  return heed_cache_attention(form.cache.get(), &form.call, &form.args);
-}
-
-template <class Check>
-void hand_in(CacheAttentionForm& form, bool, const Check& check) {
-  check(one_call(form.context, form));
+  const heed_status status =
+      heed_cache_attention(form.cache.get(), form.given_call, form.given_args);
   CHECK(form.state() == form.before);
+  return status;
 }
 
 }  // namespace api_test

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/api/functions.hpp"
+#include "tests/api/forms.hpp"
 #include "tests/api/printed.hpp"
 
 namespace api_test {

@@ -2,11 +2,14 @@
 // change one after the other.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <limits>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -44,7 +47,7 @@ class Value {
     if constexpr (std::is_same_v<T, const char*>) {
       field = text_;
     } else if constexpr (std::is_pointer_v<T>) {
-      alignas(64) static unsigned char some[64];
+      alignas(64) static unsigned char some[8192];
       const auto moved = reinterpret_cast<std::uintptr_t>(field) + static_cast<unsigned>(bytes_);
       if (pointer_ == Pointer::kMoved) field = reinterpret_cast<T>(moved);
       if (pointer_ == Pointer::kGiven) field = reinterpret_cast<T>(some);
@@ -82,27 +85,66 @@ struct Field {
   }
 
   std::string name;
-  bool pointer;  ///< given, and not NULL
+  bool there;  ///< not of a layout of a tensor that the problem has not
+  char type;   ///< as in a Schema
   std::function<void(const Value&)> write;
 };
+
+/// The members of a struct of the API in their order, "name/type": 4 an uint32_t, f a double, p a
+/// pointer, s a text, L a heed_layout, S a heed_score_layout, M a heed_matrix_layout, R a
+/// heed_rotary, else an int64_t or size_t. Programs were compiled with it: members are only ever
+/// appended.
+using Schema = const char*;
+
+/// Calls visit(name, type, offset) for every member.
+template <class Visit>
+std::uint32_t each_member(Schema schema, Visit visit) {
+  std::istringstream words(schema);
+  std::uint32_t offset = 0;
+  for (std::string word; words >> word;) {
+    const std::size_t slash = word.find('/');
+    const char type = slash == std::string::npos ? '8' : word[slash + 1];
+    visit(word.substr(0, slash), type, offset);
+    offset += type == 'L'   ? 40
+              : type == 'S' ? 72
+              : type == 'M' ? 32
+              : type == 'R' ? 56
+              : type == '4' ? 4
+                            : 8;
+  }
+  return offset;
+}
+
+inline std::uint32_t size_of(Schema schema) {
+  return each_member(schema, [](const std::string&, char, std::uint32_t) {});
+}
+
+constexpr Schema kLayout = "dtype/4 reserved/4 stride_batch stride_head stride_row stride_feature";
+constexpr Schema kScoreLayout =
+    "dtype/4 reserved/4 batch heads rows keys stride_batch stride_head stride_row stride_key";
+constexpr Schema kMatrixLayout = "dtype/4 reserved/4 stride_matrix stride_in stride_out";
+constexpr Schema kRotary =
+    "pairs/4 reserved/4 features base/f cosines/p sines/p table_rows table_stride";
 
 /// Fields that are added by calling it with their names, without the prefix, and places.
 class Fields {
  public:
+  /// Of the layouts in structs only these belong to tensors that there are.
+  explicit Fields(std::vector<const void*> layouts = {}) : layouts_(std::move(layouts)) {}
+
   Fields& in(std::string prefix) {
     prefix_ = std::move(prefix);
     return *this;
   }
   template <class T>
   Fields& operator()(const std::string& name, T& at) {
-    bool pointer = false;
-    if constexpr (std::is_pointer_v<T>) pointer = at != nullptr;
-    all_.push_back({prefix_ + name, pointer, [&at](const Value& value) { value.write_to(at); }});
+    constexpr char type = std::is_pointer_v<T> ? 'p' : sizeof(T) == 4 ? '4' : '8';
+    all_.push_back({prefix_ + name, true, type, [&at](const Value& value) { value.write_to(at); }});
     return *this;
   }
   /// A variable of the environment.
   Fields& operator()(const std::string& name, const Environment& environment) {
-    all_.push_back({name, false, [&environment, name](const Value& value) {
+    all_.push_back({name, true, 's', [&environment, name](const Value& value) {
                       environment.set(name.c_str(), value.text());
                     }});
     return *this;
@@ -112,68 +154,60 @@ class Fields {
     for (std::size_t i = 0; i < n; ++i) (*this)(name + "[" + std::to_string(i) + "]", list[i]);
     return *this;
   }
-  Fields& operator()(const std::string& name, heed_layout& l) {
-    return (*this)(name + ".dtype", l.dtype)(name + ".reserved", l.reserved)(
-        name + ".stride_batch", l.stride_batch)(name + ".stride_head", l.stride_head)(
-        name + ".stride_row", l.stride_row)(name + ".stride_feature", l.stride_feature);
-  }
-  Fields& operator()(const std::string& name, heed_matrix_layout& l) {
-    return (*this)(name + ".dtype", l.dtype)(name + ".reserved", l.reserved)(
-        name + ".stride_matrix", l.stride_matrix)(name + ".stride_in", l.stride_in)(
-        name + ".stride_out", l.stride_out);
-  }
-  Fields& operator()(const std::string& name, heed_score_layout& l) {
-    return (*this)(name + ".dtype", l.dtype)(name + ".reserved", l.reserved)(
-        name + ".batch", l.batch)(name + ".heads", l.heads)(name + ".rows", l.rows)(
-        name + ".keys", l.keys)(name + ".stride_batch", l.stride_batch)(name + ".stride_row",
-                                                                        l.stride_row);
-  }
-  Fields& operator()(const std::string& name, heed_rotary& r) {
-    return (*this)(name + ".pairs", r.pairs)(name + ".reserved", r.reserved)(
-        name + ".features", r.features)(name + ".base", r.base)(name + ".cosines", r.cosines)(
-        name + ".sines", r.sines)(name + ".table_rows", r.table_rows)(name + ".table_stride",
-                                                                      r.table_stride);
+  /// All members of a struct.
+  Fields& all_of(Schema schema, const void* at, bool there = true) {
+    each_member(schema, [&](const std::string& name, char type, std::uint32_t offset) {
+      const void* const member = static_cast<const char*>(at) + offset;
+      const Schema inside = type == 'L'   ? kLayout
+                            : type == 'S' ? kScoreLayout
+                            : type == 'M' ? kMatrixLayout
+                            : type == 'R' ? kRotary
+                                          : nullptr;
+      if (inside != nullptr) {
+        const std::string before = prefix_;
+        const bool of_tensor = std::count(layouts_.begin(), layouts_.end(), member) > 0;
+        in(before + name + ".")
+            .all_of(inside, member, there && (type == 'R' || of_tensor))
+            .in(before);
+      } else if (type == '4') {
+        add<std::uint32_t>(name, type, member, there);
+      } else if (type == 'f') {
+        add<double>(name, type, member, there);
+      } else if (type == 'p') {
+        add<void*>(name, type, member, there);
+      } else if (type == 's') {
+        add<const char*>(name, type, member, there);
+      } else {
+        add<std::int64_t>(name, type, member, there);
+      }
+    });
+    return *this;
   }
   auto begin() const { return all_.begin(); }
   auto end() const { return all_.end(); }
 
  private:
+  template <class T>
+  void add(const std::string& name, char type, const void* at, bool there) {
+    all_.push_back({prefix_ + name, there, type, [at](const Value& value) {
+                      T field;
+                      std::memcpy(&field, at, sizeof field);
+                      value.write_to(field);
+                      std::memcpy(const_cast<void*>(at), &field, sizeof field);
+                    }});
+  }
+
   std::string prefix_;
+  std::vector<const void*> layouts_;
   std::vector<Field> all_;
 };
-
-/// Those that the problem has, but for the layouts of query, key, value and out, which blocks have
-/// not.
-inline void add(Fields& fields, heed_attention_desc& d) {
-  fields("causal", d.causal)("batch", d.batch)("query_heads", d.query_heads)(
-      "key_heads", d.key_heads)("query_length", d.query_length)("key_length", d.key_length)(
-      "features", d.features)("value_features", d.value_features)("scale", d.scale)(
-      "causal_offset", d.causal_offset)("softcap", d.softcap)("temperature", d.temperature)(
-      "hard", d.hard)("window", d.window)("window_left", d.window_left)(
-      "window_right", d.window_right)("alignment_offset", d.alignment_offset)(
-      "alignment", d.alignment)("weights_point", d.weights_point)("sum_columns", d.sum_columns)(
-      "reserved", d.reserved)("weight_rows", d.weight_rows)("packed_queries", d.packed_queries)(
-      "packed_keys", d.packed_keys)("pages", d.pages)("page_rows", d.page_rows)(
-      "block_table_stride", d.block_table_stride)("mask", d.mask)("bias", d.bias)("lse", d.lse);
-  if (d.weights_point != HEED_WEIGHTS_NONE) fields("weights", d.weights);
-  if (d.sum_columns != 0) fields("column_sums", d.column_sums);
-}
-
-/// Without the pointers to query, key, value and out.
-inline void add(Fields& fields, heed_attention_args& a) {
-  fields("reserved", a.reserved)("mask", a.mask)("bias", a.bias)("key_lengths", a.key_lengths)(
-      "cu_seqlens_q", a.cu_seqlens_q)("cu_seqlens_k", a.cu_seqlens_k)("block_table", a.block_table)(
-      "alibi_slopes", a.alibi_slopes)("sinks", a.sinks)("score_user", a.score_user)(
-      "weight_rows", a.weight_rows)("lse", a.lse)("weights", a.weights)(
-      "column_sums", a.column_sums)("key_scales", a.key_scales)("value_scales", a.value_scales);
-}
 
 /// Writes one field of a form.
 template <class AForm>
 void set(AForm& form, const std::string& name, const Value& value) {
   for (const Field& field : fields_of(form))
     if (field.name == name) return field.write(value);
-  FAIL("there is no field " << name);
+  throw std::invalid_argument("there is no field " + name);
 }
 
 /// The change of one field.

@@ -1,12 +1,20 @@
-// A merge, a rotation, a matrix to prepare and the options of a context, to be made wrong in one
-// way.
+// A merge, a rotation, a matrix to prepare, a projection and the options of a context, to be made
+// wrong in one way.
 #pragma once
 
-#include "tests/api/bytes.hpp"
 #include "tests/api/counting_allocator.hpp"
-#include "tests/api/fields.hpp"
+#include "tests/api/forms.hpp"
 
 namespace api_test {
+
+struct MergeForm;
+struct RotateForm;
+struct MatrixForm;
+struct ProjectForm;
+std::vector<Tensor> tensors_of(MergeForm& form);
+std::vector<Tensor> tensors_of(RotateForm& form);
+std::vector<Tensor> tensors_of(MatrixForm& form);
+std::vector<Tensor> tensors_of(ProjectForm& form);
 
 /// Three parts [2, 3, 4, 5] and their outputs.
 struct MergeForm {
@@ -15,42 +23,44 @@ struct MergeForm {
     desc.heads = 3;
     desc.rows = 4;
     desc.features = 5;
+    give_all_but(*this, {});
   }
   MergeForm(const MergeForm&) = delete;  // its parts point into it
   MergeForm& operator=(const MergeForm&) = delete;
 
-  bool outputs_untouched() const { return out.all_are(kPattern) && lse.all_are(kPattern); }
+  void all_float64() {
+    for (heed_layout* const l : {&desc.part_out, &desc.part_lse, &desc.out, &desc.lse})
+      l->dtype = HEED_DTYPE_F64;
+  }
+
+  bool outputs_untouched() const { return untouched_outputs(*this); }
+  std::vector<Slot> slots() {
+    return {slot("desc", "desc.",
+                 "struct_size/4 reserved/4 batch heads rows features part_out/L part_lse/L out/L "
+                 "lse/L",
+                 given_desc)};
+  }
+  void add_to(Fields& fields) {
+    fields("parts", parts)("part_outs", part_outs)("part_lses", part_lses)("out", to_out)("lse",
+                                                                                          to_lse);
+  }
 
   heed_merge_desc desc = HEED_MERGE_DESC_INIT;
+  const heed_merge_desc* given_desc = &desc;
   std::size_t parts = 3;
-  Bytes part_out[3], part_lse[3], out{kPattern}, lse{kPattern};
-  const void* part_outs[3] = {part_out[0].at(), part_out[1].at(), part_out[2].at()};
-  const void* part_lses[3] = {part_lse[0].at(), part_lse[1].at(), part_lse[2].at()};
+  Bytes part_out[3], part_lse[3], out, lse;
+  const void* part_outs[3] = {};
+  const void* part_lses[3] = {};
   const void* const* outs = part_outs;
   const void* const* lses = part_lses;
-  void* to_out = out.at();
-  void* to_lse = lse.at();
+  void* to_out = nullptr;
+  void* to_lse = nullptr;
 };
 
-inline Fields fields_of(MergeForm& form) {
-  Fields fields;
-  heed_merge_desc& d = form.desc;
-  fields.in("desc.")("batch", d.batch)("heads", d.heads)("rows", d.rows)("features", d.features)(
-      "part_out", d.part_out)("part_lse", d.part_lse)("out", d.out)("lse", d.lse)("reserved",
-                                                                                  d.reserved);
-  return fields.in("")("parts", form.parts)("part_outs", form.part_outs)(
-      "part_lses", form.part_lses)("out", form.to_out)("lse", form.to_lse);
-}
-
 inline heed_status one_call(const Context& context, MergeForm& form) {
-  return heed_merge(context.get(), &form.desc, form.parts, form.outs, form.lses, form.to_out,
-                    form.to_lse);
-}
-
-template <class Check>
-void hand_in(MergeForm& form, bool, const Check& check) {
   forget_last_error();
-  check(one_call(serial(), form));
+  return heed_merge(context.get(), form.given_desc, form.parts, form.outs, form.lses, form.to_out,
+                    form.to_lse);
 }
 
 /// Rows [2, 3, 4, 6] to turn, with positions to be given and tables of 9 of them.
@@ -61,6 +71,7 @@ struct RotateForm {
     desc.rows = 4;
     desc.features = 6;
     desc.rotary.pairs = HEED_ROTARY_HALVES;
+    give_all_but(*this, {});
   }
   RotateForm(const RotateForm&) = delete;  // its pointers point into it
   RotateForm& operator=(const RotateForm&) = delete;
@@ -71,35 +82,29 @@ struct RotateForm {
     desc.rotary.sines = tables + 27;
     desc.rotary.table_rows = 9;
   }
+  void all_float64() { desc.from.dtype = desc.to.dtype = HEED_DTYPE_F64; }
 
-  bool outputs_untouched() const { return out.all_are(kPattern); }
+  bool outputs_untouched() const { return untouched_outputs(*this); }
+  std::vector<Slot> slots() {
+    return {slot("desc", "desc.",
+                 "struct_size/4 reserved/4 batch heads rows features from/L to/L rotary/R position",
+                 given_desc)};
+  }
+  void add_to(Fields& fields) { fields("from", from)("positions", positions)("to", to); }
 
   heed_rotate_desc desc = HEED_ROTATE_DESC_INIT;
-  Bytes in, out{kPattern};
+  const heed_rotate_desc* given_desc = &desc;
+  Bytes in, out;
   std::int64_t given_positions[8] = {0, 1, 2, 3, 8, 1, 0, 5};
   float tables[2 * 27] = {};
-  const void* from = in.at();
+  const void* from = nullptr;
   const std::int64_t* positions = nullptr;
-  void* to = out.at();
+  void* to = nullptr;
 };
 
-inline Fields fields_of(RotateForm& form) {
-  Fields fields;
-  heed_rotate_desc& d = form.desc;
-  fields.in("desc.")("batch", d.batch)("heads", d.heads)("rows", d.rows)("features", d.features)(
-      "from", d.from)("to", d.to)("rotary", d.rotary)("position", d.position)("reserved",
-                                                                              d.reserved);
-  return fields.in("")("from", form.from)("positions", form.positions)("to", form.to);
-}
-
 inline heed_status one_call(const Context& context, RotateForm& form) {
-  return heed_rotate(context.get(), &form.desc, form.from, form.positions, form.to);
-}
-
-template <class Check>
-void hand_in(RotateForm& form, bool, const Check& check) {
   forget_last_error();
-  check(one_call(serial(), form));
+  return heed_rotate(context.get(), form.given_desc, form.from, form.positions, form.to);
 }
 
 /// A matrix from 5 features to 6, with its bias.
@@ -107,42 +112,80 @@ struct MatrixForm {
   MatrixForm() {
     desc.in = 5;
     desc.out = 6;
+    give_all_but(*this, {});
   }
   MatrixForm(const MatrixForm&) = delete;  // its pointers point into it
   MatrixForm& operator=(const MatrixForm&) = delete;
 
   bool outputs_untouched() const { return info.in == 0; }
+  std::vector<Slot> slots() {
+    return {slot("desc", "desc.",
+                 "struct_size/4 arithmetic/4 matrices in out layout/M bias_dtype/4 reserved/4",
+                 given_desc)};
+  }
+  void add_to(Fields& fields) { fields("matrix", matrix)("bias", bias); }
 
   heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
+  const heed_weights_desc* given_desc = &desc;
   Bytes numbers, more;
-  const void* matrix = numbers.at();
-  const void* bias = more.at();
+  const void* matrix = nullptr;
+  const void* bias = nullptr;
   heed_weights_info info = HEED_WEIGHTS_INFO_INIT;  ///< of what was made
 };
 
-inline Fields fields_of(MatrixForm& form) {
-  Fields fields;
-  heed_weights_desc& d = form.desc;
-  fields.in("desc.")("arithmetic", d.arithmetic)("matrices", d.matrices)("in", d.in)("out", d.out)(
-      "layout", d.layout)("bias_dtype", d.bias_dtype)("reserved", d.reserved);
-  return fields.in("")("matrix", form.matrix)("bias", form.bias);
-}
-
 inline heed_status one_call(const Context& context, MatrixForm& form) {
+  forget_last_error();
   Object made;
   const heed_status status = make_object(made, heed_weights_destroy, [&](heed_weights** weights) {
-    return heed_weights_create(context.get(), &form.desc, form.matrix, form.bias, weights);
+    return heed_weights_create(context.get(), form.given_desc, form.matrix, form.bias, weights);
   });
   const auto* const weights = static_cast<const heed_weights*>(made.get());
-  if (weights != nullptr) CHECK(heed_weights_describe(weights, &form.info) == HEED_STATUS_OK);
-  return status;
+  return weights == nullptr ? status : heed_weights_describe(weights, &form.info);
 }
 
-template <class Check>
-void hand_in(MatrixForm& form, bool, const Check& check) {
+/// Rows [2, 4, 5] to multiply with a prepared matrix from 5 features to 6.
+struct ProjectForm {
+  ProjectForm() {
+    desc.batch = 2;
+    desc.rows = 4;
+    prepare(serial());
+    give_all_but(*this, {});
+  }
+  ProjectForm(const ProjectForm&) = delete;  // its pointers point into it
+  ProjectForm& operator=(const ProjectForm&) = delete;
+
+  void prepare(const Context& context, std::uint32_t arithmetic = HEED_DTYPE_F32) {
+    made = prepared(context, 5, 6, arithmetic);
+    weights = made.get();
+  }
+  void all_float64() {
+    prepare(serial(), HEED_DTYPE_F64);
+    desc.x.dtype = desc.y.dtype = HEED_DTYPE_F64;
+  }
+
+  bool outputs_untouched() const { return untouched_outputs(*this); }
+  std::vector<Slot> slots() {
+    return {slot("desc", "desc.", "struct_size/4 reserved/4 batch rows x/L y/L", given_desc)};
+  }
+  void add_to(Fields& fields) { fields("x", x)("y", y); }
+
+  heed_project_desc desc = HEED_PROJECT_DESC_INIT;
+  const heed_project_desc* given_desc = &desc;
+  Bytes in, out;
+  Weights made;
+  const heed_weights* weights = nullptr;
+  const void* x = nullptr;
+  void* y = nullptr;
+};
+
+inline heed_status one_call(const Context& context, ProjectForm& form) {
   forget_last_error();
-  check(one_call(serial(), form));
+  return heed_project(context.get(), form.given_desc, form.weights, form.x, form.y);
 }
+
+constexpr Schema kContextOptions =
+    "struct_size/4 threads/4 isa/s executor_name/s executor/p allocator/p tile_q/4 tile_kv/4 "
+    "product/s check/4 precision/4 tuning_file/s";
 
 /// Options of a context, what they point at, and the environment.
 struct ContextForm {
@@ -170,11 +213,9 @@ inline void give_no_options(ContextForm& form) { form.given = nullptr; }
 
 inline Fields fields_of(ContextForm& form) {
   Fields fields;
-  heed_context_options& o = form.options;
-  fields.in("options.")("isa", o.isa)("executor_name", o.executor_name)("product", o.product)(
-      "tuning_file", o.tuning_file)("threads", o.threads)("tile_q", o.tile_q)("tile_kv", o.tile_kv)(
-      "check", o.check)("precision", o.precision)("executor.threads", form.executor.threads)(
-      "allocator.reserved", form.allocator.reserved);
+  fields.in("options.")
+      .all_of(kContextOptions, &form.options)("executor.threads", form.executor.threads)(
+          "allocator.reserved", form.allocator.reserved);
   for (const char* const name :
        {"HEED_ISA", "HEED_PARALLEL", "HEED_THREADS", "HEED_PRODUCT", "HEED_TILE_Q", "HEED_TILE_KV",
         "HEED_TUNING_FILE", "HEED_VERBOSE", "HEED_CHECK", "HEED_PRECISION"})

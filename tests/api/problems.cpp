@@ -1,108 +1,77 @@
 #include "tests/api/problems.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
-#include "tests/api/functions.hpp"
-
 namespace api_test {
+
+void* Memory::take(std::size_t bytes) {
+  if (fence_) {
+    fenced_.push_back(std::make_unique<Fenced>(bytes, *fence_));
+    return fenced_.back()->get();
+  }
+  plain_.push_back(std::make_unique<char[]>(bytes));
+  return plain_.back().get();
+}
+
+void* Memory::place(const Tensor& tensor) {
+  const void* const before = tensor.memory();
+  if (before == nullptr) return nullptr;
+  void* const memory = take(tensor.bytes());
+  if (tensor.content == Tensor::kGiven) std::memcpy(memory, before, tensor.bytes());
+  if (tensor.content == Tensor::kResult) std::memset(memory, kPattern, tensor.bytes());
+  if (tensor.content == Tensor::kNumbers) fill(tensor, memory, ++seed_);
+  tensor.point_at(memory);
+  return memory;
+}
+
 namespace {
-
-// ---- What is made before plans: graphs and prepared matrices ---------------------------------
-
-heed_status make_graph(const Form&, const Context&, Memory, Object&) { return HEED_STATUS_OK; }
-heed_status make_graph(const BackwardForm&, const Context&, Memory, Object&) {
-  return HEED_STATUS_OK;
-}
-heed_status make_graph(const BlockForm&, const Context&, Memory, Object&) { return HEED_STATUS_OK; }
-heed_status make_graph(const BlockBackwardForm&, const Context&, Memory, Object&) {
-  return HEED_STATUS_OK;
-}
-heed_status make_graph(const GraphForm& f, const Context& context, Memory indices, Object& graph) {
-  heed_graph_desc desc = f.graph.desc;
-  const std::uint32_t type = desc.index_type == HEED_INDEX_I64 ? kI64 : kI32;
-  indices.place({"", &desc.sources, desc.edges, type, Tensor::kGiven});
-  indices.place({"", &desc.destinations, desc.edges, type, Tensor::kGiven});
-  indices.place({"", &desc.offsets, desc.nodes + 1, type, Tensor::kGiven});
-  return make_object(graph, heed_graph_destroy, [&](heed_graph** made) {
-    return heed_graph_create(context.get(), &desc, made);
-  });
-}
-
-heed_status make_graph(const GraphBackwardForm& f, const Context& context, Memory indices,
-                       Object& graph) {
-  return make_graph(f.layer, context, std::move(indices), graph);
-}
 
 /// A matrix to prepare, and where it is handed in.
 struct Matrix {
-  const void** raw;
-  const void** bias;
-  const heed_weights** prepared;
-  heed_weights_desc desc;
+  Tensor matrix;
+  void* bias_field;
   const void* numbers = nullptr;
-  const void* numbers_of_bias = nullptr;
+  const void* bias = nullptr;
 };
 
-heed_weights_desc matrix_desc(std::int64_t in, std::int64_t out, const heed_matrix_layout& layout) {
-  heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
-  desc.in = in;
-  desc.out = out;
-  desc.layout = layout;
-  return desc;
-}
-
-std::vector<Matrix> matrices_of(Form&) { return {}; }
-std::vector<Matrix> matrices_of(BackwardForm&) { return {}; }
-std::vector<Matrix> matrices_of(GraphBackwardForm&) { return {}; }
-std::vector<Matrix> matrices_of(BlockForm& f) {
-  const heed_attention_desc& d = f.attention;
-  const heed_multihead_desc& b = f.desc;
-  heed_multihead_args& a = f.args;
-  const std::int64_t values = d.value_features;
-  return {
-      {&a.w_query, &a.b_query, &a.p_query,
-       matrix_desc(b.width_query, d.query_heads * d.features, b.w_query)},
-      {&a.w_key, &a.b_key, &a.p_key, matrix_desc(b.width_key, d.key_heads * d.features, b.w_key)},
-      {&a.w_value, &a.b_value, &a.p_value,
-       matrix_desc(b.width_key, d.key_heads * values, b.w_value)},
-      {&a.w_out, &a.b_out, &a.p_out, matrix_desc(d.query_heads * values, b.width_out, b.w_out)},
-  };
-}
-std::vector<Matrix> matrices_of(BlockBackwardForm& f) { return matrices_of(f.block); }
-std::vector<Matrix> matrices_of(GraphForm& f) {
-  const heed_graph_attention_desc& d = f.desc;
-  heed_graph_attention_args& a = f.args;
-  return {
-      {&a.w_query, &a.b_query, &a.p_query, matrix_desc(d.width, d.heads * d.features, d.w_query)},
-      {&a.w_key, &a.b_key, &a.p_key, matrix_desc(d.width, d.heads * d.features, d.w_key)},
-      {&a.w_value, &a.b_value, &a.p_value,
-       matrix_desc(d.width, d.heads * d.value_features, d.w_value)},
-  };
+template <class AForm>
+std::vector<Matrix> matrices_of(AForm& form) {
+  const std::vector<Tensor> all = tensors_of(form);
+  std::vector<Matrix> matrices;
+  for (const Tensor& tensor : all) {
+    if (tensor.prepared == nullptr) continue;
+    std::string bias = tensor.name;
+    bias.replace(bias.rfind("w_"), 2, "b_");
+    for (const Tensor& other : all)
+      if (other.name == bias) matrices.push_back({tensor, other.field});
+  }
+  return matrices;
 }
 
 heed_status prepare_matrix(const Matrix& m, const Context& context, Memory memory, Object& made) {
+  heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
+  desc.in = m.matrix.axes[2];
+  desc.out = m.matrix.axes[3];
+  desc.layout = *static_cast<const heed_matrix_layout*>(m.matrix.at);
   const void* numbers = m.numbers;
-  const void* bias = m.numbers_of_bias;
-  memory.place({"", &numbers, m.desc.in * m.desc.out, m.desc.layout.dtype, Tensor::kGiven});
-  memory.place({"", &bias, m.desc.out, HEED_DTYPE_F32, Tensor::kGiven});
+  const void* bias = m.bias;
+  memory.place({"", &numbers, desc.in * desc.out, desc.layout.dtype, Tensor::kGiven});
+  memory.place({"", &bias, desc.out, HEED_DTYPE_F32, Tensor::kGiven});
   return make_object(made, heed_weights_destroy, [&](heed_weights** weights) {
-    return heed_weights_create(context.get(), &m.desc, numbers, bias, weights);
+    return heed_weights_create(context.get(), &desc, numbers, bias, weights);
   });
 }
 
+const void* take(void* field) {
+  const void* memory = nullptr;
+  std::memcpy(&memory, field, sizeof memory);
+  std::memset(field, 0, sizeof memory);
+  return memory;
+}
+
 // ---- A form as a problem ---------------------------------------------------------------------
-
-/// Whether a descriptor has that of attention inside.
-template <class AForm>
-inline constexpr bool kHasAttention =
-    std::is_same_v<AForm, BlockForm> || std::is_same_v<AForm, BackwardForm>;
-
-template <class AForm>
-inline constexpr bool kHasLayer = std::is_same_v<AForm, GraphBackwardForm>;
-
-template <class AForm>
-inline constexpr bool kHasBlock = std::is_same_v<AForm, BlockBackwardForm>;
 
 template <class AForm>
 class ProblemOf final : public Problem {
@@ -116,40 +85,50 @@ class ProblemOf final : public Problem {
     for (const Tensor& tensor : tensors_of(form_)) memory_.place(tensor);
     if (prepared) to_prepare_ = matrices_of(form_);
     for (Matrix& m : to_prepare_) {
-      m.numbers = std::exchange(*m.raw, nullptr);
-      m.numbers_of_bias = std::exchange(*m.bias, nullptr);
+      m.numbers = take(m.matrix.field);
+      m.bias = take(m.bias_field);
     }
-    for (const Tensor& tensor : tensors_of(form_))
-      if (tensor.memory() != nullptr) tensors.push_back(tensor);
+    for (Tensor tensor : tensors_of(form_)) {
+      if (tensor.memory() == nullptr) continue;
+      const std::string within = ": args.";  // which messages about memory write so
+      while (tensor.name.find(within) != std::string::npos)
+        tensor.name.replace(tensor.name.find(within), within.size(), "->");
+      tensors.push_back(tensor);
+    }
     matrices.resize(to_prepare_.size());
   }
 
   heed_status prepare(const Context& context) override {
-    heed_status status = make_graph(form_, context, memory_.another(), graph);
+    heed_status status = make_graph(context);
     for (std::size_t i = 0; i < to_prepare_.size() && status == HEED_STATUS_OK; ++i)
       status = prepare_matrix(to_prepare_[i], context, memory_.another(), matrices[i]);
     return status;
   }
+  /// From copies of the descriptors, of which the plan needs nothing afterwards.
   heed_status create(const Context& context, Object& plan) override {
-    given_ = form_.desc;
-    if constexpr (kHasAttention<AForm>) given_.attention = &given_attention_;
-    if constexpr (kHasAttention<AForm>) given_attention_ = form_.attention;
-    if constexpr (kHasLayer<AForm>) given_.attention = &given_layer_;
-    if constexpr (kHasLayer<AForm>) given_layer_ = form_.layer.desc;
-    if constexpr (kHasBlock<AForm>) {
-      given_.block = &given_block_;
-      given_block_ = form_.block.desc;
-      given_block_.attention = &given_attention_;
-      given_attention_ = form_.attention;
+    std::vector<Slot> slots = form_.slots();
+    std::vector<std::pair<Slot, const void*>> before;
+    std::vector<std::vector<unsigned char>> copies;
+    for (auto slot = slots.rbegin(); slot != slots.rend(); ++slot) {  // from the inside
+      if (slot->called.rfind("desc", 0) != 0) continue;
+      before.emplace_back(*slot, *slot->pointer);
+      const auto* const bytes = static_cast<const unsigned char*>(*slot->pointer);
+      copies.emplace_back(bytes, bytes + size_of(slot->schema));
+      *slot->pointer = copies.back().data();
     }
     const heed_status status = make_object(plan, Api::destroy, [&](Plan** made) {
-      return Api::create(context.get(), static_cast<heed_graph*>(graph.get()), &given_, made);
+      return Api::create(context.get(), graph_of_problem(), form_.given_desc, made);
     });
-    std::memset(&given_, 0xff, sizeof given_);
-    std::memset(&given_block_, 0xff, sizeof given_block_);
-    std::memset(&given_layer_, 0xff, sizeof given_layer_);
-    std::memset(&given_attention_, 0xff, sizeof given_attention_);
+    for (const auto& [slot, pointer] : before) *slot.pointer = pointer;
+    for (std::vector<unsigned char>& copy : copies) std::fill(copy.begin(), copy.end(), 0xff);
     return status;
+  }
+  heed_status make_and_destroy(const Context& context) override {
+    Plan* plan = nullptr;
+    const heed_status status =
+        Api::create(context.get(), graph_of_problem(), form_.given_desc, &plan);
+    if (status == HEED_STATUS_OK) Api::destroy(plan);
+    return status == HEED_STATUS_OK || plan == nullptr ? status : HEED_STATUS_INTERNAL;
   }
   PlanInfo describe(const Object& plan) override {
     typename Api::Info info{};
@@ -168,22 +147,34 @@ class ProblemOf final : public Problem {
   }
   heed_status call(const Context& context) override {
     hand_in_matrices();
-    return Api::call(context.get(), static_cast<heed_graph*>(graph.get()), &form_.desc,
-                     &form_.args);
+    return Api::call(context.get(), graph_of_problem(), &form_.desc, &form_.args);
   }
   using Problem::run;
 
  private:
+  const heed_graph* graph_of_problem() const { return static_cast<heed_graph*>(graph.get()); }
+  /// From arrays in memory of their own.
+  heed_status make_graph(const Context& context) {
+    if constexpr (kOverGraph<AForm>) {
+      Memory indices = memory_.another();
+      const heed_graph_desc before = form_.graph.desc;
+      for (const Tensor& tensor : tensors_of(form_.graph)) indices.place(tensor);
+      const heed_status status = make_object(graph, heed_graph_destroy, [&](heed_graph** made) {
+        return heed_graph_create(context.get(), &form_.graph.desc, made);
+      });
+      form_.graph.desc = before;
+      return status;
+    } else {
+      (void)context;
+      return HEED_STATUS_OK;
+    }
+  }
   void hand_in_matrices() {
     for (std::size_t i = 0; i < to_prepare_.size(); ++i)
-      *to_prepare_[i].prepared = static_cast<heed_weights*>(matrices[i].get());
+      *to_prepare_[i].matrix.prepared = static_cast<heed_weights*>(matrices[i].get());
   }
 
   AForm form_;
-  decltype(AForm::desc) given_;  ///< to a plan, which needs nothing of it afterwards
-  heed_multihead_desc given_block_;
-  heed_attention_desc given_attention_;
-  heed_graph_attention_desc given_layer_;
   Memory memory_;
   std::vector<Matrix> to_prepare_;
 };
@@ -229,22 +220,23 @@ std::unique_ptr<Problem> problem_of(const std::function<void(AForm&)>& change, M
                                     bool prepared) {
   return std::make_unique<ProblemOf<AForm>>(change, fence, prepared);
 }
-template std::unique_ptr<Problem> problem_of<Form>(const Change&, MaybeFence, bool);
-template std::unique_ptr<Problem> problem_of<BackwardForm>(const BackwardChange&, MaybeFence, bool);
-template std::unique_ptr<Problem> problem_of<BlockForm>(const BlockChange&, MaybeFence, bool);
-template std::unique_ptr<Problem> problem_of<BlockBackwardForm>(const BlockBackwardChange&,
-                                                                MaybeFence, bool);
-template std::unique_ptr<Problem> problem_of<GraphForm>(const GraphChange&, MaybeFence, bool);
-template std::unique_ptr<Problem> problem_of<GraphBackwardForm>(const GraphBackwardChange&,
-                                                                MaybeFence, bool);
+template std::unique_ptr<Problem> problem_of(const std::function<void(Form&)>&, MaybeFence, bool);
+template std::unique_ptr<Problem> problem_of(const std::function<void(BackwardForm&)>&, MaybeFence,
+                                             bool);
+template std::unique_ptr<Problem> problem_of(const std::function<void(BlockForm&)>&, MaybeFence,
+                                             bool);
+template std::unique_ptr<Problem> problem_of(const std::function<void(BlockBackwardForm&)>&,
+                                             MaybeFence, bool);
+template std::unique_ptr<Problem> problem_of(const std::function<void(GraphForm&)>&, MaybeFence,
+                                             bool);
+template std::unique_ptr<Problem> problem_of(const std::function<void(GraphBackwardForm&)>&,
+                                             MaybeFence, bool);
 
 std::vector<unsigned char> outputs_of(Problem& problem) {
   const Context context = serial();
-  const bool prepared = problem.prepare(context) == HEED_STATUS_OK;
-  const heed_status status = prepared ? problem.call(context) : HEED_STATUS_INTERNAL;
-  INFO(heed_last_error());
-  CHECK(status == HEED_STATUS_OK);
-  CHECK_FALSE(problem.untouched());
+  heed_test::require_ok(problem.prepare(context));
+  heed_test::require_ok(problem.call(context));
+  if (problem.untouched()) throw std::runtime_error("a call that succeeds writes nothing");
   return problem.outputs();
 }
 

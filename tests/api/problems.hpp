@@ -4,12 +4,34 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "tests/api/tensors.hpp"
+#include "tests/api/forms.hpp"
+#include "tests/support/fenced.hpp"
 
 namespace api_test {
+
+using heed_test::End;
+using heed_test::Fenced;
+
+/// Memory for tensors, of exactly their sizes; between forbidden pages if it has an End.
+class Memory {
+ public:
+  explicit Memory(std::optional<End> fence = {}) : fence_(fence) {}
+  /// Fills new memory and lets the tensor's field point there, unless that is NULL.
+  void* place(const Tensor& tensor);
+  Memory another() const { return Memory(fence_); }
+
+ private:
+  void* take(std::size_t bytes);
+
+  std::optional<End> fence_;
+  std::vector<std::unique_ptr<Fenced>> fenced_;
+  std::vector<std::unique_ptr<char[]>> plain_;
+  std::uint32_t seed_ = 0;
+};
 
 using MaybeFence = std::optional<End>;
 
@@ -27,6 +49,8 @@ class Problem {
   /// Makes `graph` and `matrices`, if there are any. What they are made from is gone afterwards.
   virtual heed_status prepare(const Context& context) = 0;
   virtual heed_status create(const Context& context, Object& plan) = 0;
+  /// Makes a plan and destroys it, without memory of its own.
+  virtual heed_status make_and_destroy(const Context& context) = 0;
   virtual PlanInfo describe(const Object& plan) = 0;
   virtual std::size_t workspace(const Object& plan) = 0;
   virtual heed_status run(const Object& plan, void* workspace, std::size_t bytes) = 0;

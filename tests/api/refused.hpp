@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/api/fields.hpp"
-#include "tests/api/functions.hpp"
+#include "tests/api/forms.hpp"
 
 namespace api_test {
 
@@ -40,29 +39,43 @@ struct Refusal {
 template <class AForm>
 void unchanged(AForm&) {}
 
+/// Whether an operation has plans.
+template <class AForm, class = void>
+inline constexpr bool kHasPlans = false;
+template <class AForm>
+inline constexpr bool kHasPlans<AForm, std::void_t<typename AForm::Api>> = true;
+
 /// Hands the form in, in both ways that there are, to functions that refuse it: a plan, or where
 /// `runs` the run of one, and the one call.
 template <class AForm, class Check>
 void hand_in(AForm& form, bool runs, const Check& check) {
-  using Api = Functions<AForm>;
   const Context context = serial();
-  const Graph graph = graph_of(context, form);
-  auto* made = untouched<typename Api::Plan>();
-  forget_last_error();
-  const heed_status status = Api::create(context.get(), graph.get(), &form.desc, &made);
-  const std::unique_ptr<typename Api::Plan, Destroy> plan(status == HEED_STATUS_OK ? made
-                                                                                   : nullptr);
-  if (!runs || plan == nullptr) {
-    check(status);
-    if (plan != nullptr) return;  // nor may it run: its tensors may be too small
-    CHECK(made == untouched<typename Api::Plan>());
-  } else {
-    const Workspace workspace(describe(plan).workspace_bytes);
+  if constexpr (kHasPlans<AForm>) {
+    using Api = Functions<AForm>;
+    const Graph graph = graph_of(context, form);
+    auto* made = untouched<typename Api::Plan>();
     forget_last_error();
-    check(Api::run(plan.get(), &form.args, workspace.get(), workspace.bytes()));
+    const heed_status status = Api::create(context.get(), graph.get(), form.given_desc, &made);
+    const std::unique_ptr<typename Api::Plan, Destroy> plan(status == HEED_STATUS_OK ? made
+                                                                                     : nullptr);
+    if (!runs || plan == nullptr) {
+      check(status);
+      if (plan != nullptr) return;  // nor may it run: its tensors may be too small
+      CHECK(made == untouched<typename Api::Plan>());
+    } else {
+      const Workspace workspace(describe(plan).workspace_bytes);
+      forget_last_error();
+      check(Api::run(plan.get(), form.given_args, workspace.get(), workspace.bytes()));
+    }
   }
-  forget_last_error();
-  check(Api::call(context.get(), graph.get(), &form.desc, &form.args));
+  check(one_call(context, form));
+}
+
+/// On threads too.
+template <class Check>
+void hand_in(SmallGraph& form, bool, const Check& check) {
+  for (const char* const executor : {"serial", heed_executor_name(heed_executor_count() - 1)})
+    check(one_call(make_context(nullptr, executor, executor[0] == 's' ? 1 : 2), form));
 }
 
 template <class AForm>

@@ -51,10 +51,7 @@ heed_status make_object(Object& object, void (*destroy)(T*), Create create) {
 
 inline Context make_context(const heed_context_options* options = nullptr) {
   heed_context* context = nullptr;
-  const heed_status status = heed_context_create(options, &context);
-  INFO(heed_last_error());
-  REQUIRE(status == HEED_STATUS_OK);
-  REQUIRE(context != nullptr);
+  heed_test::require_ok(heed_context_create(options, &context));
   return Context(context);
 }
 

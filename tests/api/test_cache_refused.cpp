@@ -1,6 +1,10 @@
-// Refusals of caches that are not of every field of a kind: what is refused changes nothing.
+// Refusals of caches that are not of every field of a kind, and saved sequences that are foreign,
+// truncated or altered: what is refused changes nothing.
+#include <cstring>
+
 #include "tests/api/cache_forms.hpp"
 #include "tests/api/refused.hpp"
+#include "tests/api/saved.hpp"
 
 using namespace api_test;
 
@@ -14,48 +18,38 @@ std::string name_of(heed_sequence sequence) {
   return text;
 }
 
-void turn(AppendForm& form) { form.turn(); }
-void turn_queries(CacheAttentionForm& form) { form.turn(); }
-void give_positions(AppendForm& form) { form.give_positions(); }
-void give_query_positions(CacheAttentionForm& form) { form.give_positions(); }
+void refused(heed_status status, const std::string& words,
+             heed_status as = HEED_STATUS_INVALID_ARGUMENT) {
+  check_refusal(status, as, words);
+  forget_last_error();
+}
 
 }  // namespace
 
 TEST_CASE("a cache has sizes that make sense", "[refused][cache]") {
   check_refused<CacheForm>(
       {{"desc.dtype", HEED_DTYPE_F64, "must be another than HEED_DTYPE_F64 (2)"},
-       {"desc.dtype", 7, "must be a heed_dtype, 0 to 6"},
-       {"desc.dtype", 0xffffffffU, "must be a heed_dtype, 0 to 6"},
-       {"desc.layers", -1, "must be 0 to 1099511627776"},
-       {"desc.layers", kMost + 1, "must be 0 to 1099511627776"},
-       {"desc.key_heads", 0, "must be 1 to 1099511627776"},
-       {"desc.features", 0, "must be 1 to 1099511627776"},
-       {"desc.value_features", -1, "must be 0 to 1099511627776"},
        {"desc.page_rows", -16, "must be 16 to 1099511627776"},
        {"desc.page_rows", 15, "must be 16 to 1099511627776"},
        {"desc.page_rows", 17, "must be a multiple of 16"},
-       {"desc.pages", 0, "must be 1 to 1099511627776"},
-       {"desc.pages", INT64_MIN, "must be 1 to 1099511627776"},
        {"desc.pages", std::int64_t{1} << 31, "must be at most 2147483647"},
-       {"desc.sequences", -1, "must be 0 to 1099511627776"},
        {"desc.sequences", (1 << 20) + 1, "must be at most 1048576"},
-       {[](CacheForm& form) {
-          form.desc.features = kMost;
-          form.desc.pages = 1 << 20;
+       {[](CacheForm& f) {
+          f.desc.features = kMost;
+          f.desc.pages = 1 << 20;
         },
         "desc.layers is 2, desc.key_heads is 2, desc.features is 1099511627776, "
         "desc.value_features is 6, desc.page_rows is 16, desc.pages is 1048576, desc.sequences is "
         "3; the cache overflows an address"},
-       {[](CacheForm& form) { form.desc.layers = form.desc.key_heads = kMost; },
+       {[](CacheForm& f) { f.desc.layers = f.desc.key_heads = kMost; },
         "desc.layers is 1099511627776 ... overflows an address"},
-       {[](CacheForm& form) {
-          form.desc.layers = kMost;
-          form.desc.sequences = 1 << 20;
+       {[](CacheForm& f) {
+          f.desc.layers = kMost;
+          f.desc.sequences = 1 << 20;
         },
         "desc.layers is 1099511627776 ... overflows an address"},
        {"desc.key_scale", 0.5, "must be 0 unless dtype is HEED_DTYPE_F8_E4M3 (6)"},
        {"desc.value_scale", kNan, "must be 0 unless dtype is HEED_DTYPE_F8_E4M3 (6)"},
-       {"desc.rotary.pairs", 3, "must be a heed_rotary_pairs, 0 to 2"},
        {"desc.rotary.features", 2, "must be 0 with HEED_ROTARY_NONE"}});
   check_accepted<CacheForm>(with("desc.sequences", 1 << 20));
   const char* const scales = "must be 1.17549e-38 to 3.40282e+38, or 0 for the default 1";
@@ -65,40 +59,27 @@ TEST_CASE("a cache has sizes that make sense", "[refused][cache]") {
                             {"desc.value_scale", 1e39, scales},
                             {"desc.value_scale", kNan, scales},
                             {"desc.value_scale", kInfinity, scales}});
-  check_refused<CacheForm>([](CacheForm& form) { form.turn(); },
+  check_refused<CacheForm>(&CacheForm::turn,
                            {{"desc.rotary.features", 6, "must be even, 0 to 4"},
                             {with("desc.features", 3),
                              "desc.rotary.features is 0, for all 3 of a row; that must be even"}});
 }
 
 TEST_CASE("rows to append", "[refused][cache]") {
-  const char* const types =
-      "must be 0, HEED_DTYPE_F32 (1), HEED_DTYPE_BF16 (3) or HEED_DTYPE_F16 (4)";
   std::vector<Refusal<AppendForm>> rows = {
       {"desc.layer", -1, "must be 0 to 1, for the cache's layers"},
       {"desc.layer", 2, "must be 0 to 1, for the cache's layers"},
-      {"desc.rows", -1, "must be 0 to 1099511627776"},
-      {"desc.rows", kMost + 1, "must be 0 to 1099511627776"},
-      {"desc.reserved", 1, "must be 0"},
       {"desc.position_offset", 1, "must be 0 without rotary embedding"},
-      {"desc.positions", kGiven, "must be NULL: the cache has no rotary embedding"},
-      {"desc.key.reserved", 2, "must be 0 or HEED_STRIDES_EXPLICIT (1)"},
-      {"key", kNull, "its tensor has elements"},
-      {"value", kNull, "its tensor has elements"},
-      {"key", moved(2), "must be a multiple of 4"},
-      {"value", moved(1), "must be a multiple of 4"},
-      {[](AppendForm& form) { form.append.key = {0, 0, 0, 4, INT64_MAX / 4, 1}; },
-       "desc.key steps 2 times by a stride of 2305843009213693951 elements; that overflows"}};
+      {"desc.positions", kGiven, "must be NULL: the cache has no rotary embedding"}};
   for (const char* const field : {"desc.key.dtype", "desc.value.dtype"})
     for (const std::uint32_t dtype : {2U, 5U, 6U, 7U, 0xffffffffU})
-      rows.emplace_back(field, dtype, types);
+      rows.emplace_back(field, dtype,
+                        "must be 0, HEED_DTYPE_F32 (1), HEED_DTYPE_BF16 (3) or HEED_DTYPE_F16 (4)");
   check_refused<AppendForm>(rows);
-  check_refused<AppendForm>([](AppendForm& form) { form.append.key.dtype = HEED_DTYPE_F16; },
+  check_refused<AppendForm>(with("desc.key.dtype", HEED_DTYPE_F16),
                             {{"key", moved(1), "must be a multiple of 2"},
                              {"value", moved(2), "must be a multiple of 4"}});
-}
-
-TEST_CASE("more rows than lengths can count are refused", "[refused][cache]") {
+  // More than lengths can count.
   check_refused<AppendForm>(
       [](AppendForm& form) {
         form.append.key.reserved = form.append.value.reserved = HEED_STRIDES_EXPLICIT;
@@ -125,17 +106,16 @@ TEST_CASE("rows to append without elements need no pointers, but a sequence", "[
 
 TEST_CASE("where rows to append stand", "[refused][cache]") {
   check_refused<AppendForm>(
-      turn,
+      &AppendForm::turn,
       {{"desc.position_offset", -1, "rows that lie at 0 to 2 must stand at 0 to 1099511627776"},
        {"desc.position_offset", kMost - 1, "rows that lie at 0 to 2 must stand at 0 to"},
        {"desc.position_offset", INT64_MAX, "rows that lie at 0 to 2 must stand at 0 to"}});
-  check_refused<AppendForm>(give_positions,
+  check_refused<AppendForm>(&AppendForm::give_positions,
                             {{"desc.position_offset", 1, "must be 0 with desc.positions"},
-                             {"desc.positions", moved(4), "must be a multiple of 8"},
                              {[](AppendForm& form) { form.positions[2] = -1; },
                               "desc.positions[2] is -1; it must be 0 to 1099511627776"}});
   check_refused<AppendForm>(
-      [](AppendForm& form) { form.give_tables(); },
+      &AppendForm::give_tables,
       {{"desc.position_offset", 23, "rows that lie at 0 to 2 must stand at 0 to 24"}});
   check_refused<AppendForm>(
       [](AppendForm& form) { form.give_tables(), form.give_positions(); },
@@ -147,46 +127,33 @@ TEST_CASE("where rows to append stand", "[refused][cache]") {
   });
 }
 
-TEST_CASE("attention over a cache: what it knows itself is refused", "[refused][cache]") {
-  std::vector<Refusal<CacheAttentionForm>> rows;
+TEST_CASE("attention over a cache, and what that knows itself", "[refused][cache]") {
+  std::vector<Refusal<CacheAttentionForm>> rows = {
+      {"desc.layer", 2, "must be 0 to 1, for the cache's layers"},
+      {with("desc.sequences", kNull), "desc.sequences is NULL; desc.attention->batch is 2"},
+      {"desc.sequences", moved(4), "must be a multiple of 8"},
+      {"desc.attention->key_length", 19, "must be 0 or at least 20, the rows of desc.sequences[0]"},
+      {"desc.attention->query.dtype", HEED_DTYPE_F64,
+       "must be another than HEED_DTYPE_F64 (2): the cache's keys are float32 at most"},
+      {"desc.attention->out.dtype", HEED_DTYPE_F64,
+       "must be another than HEED_DTYPE_F64 (2): the cache's keys are float32 at most"},
+      {"desc.attention: desc.query_heads", 3, "must be a multiple of desc.key_heads, 2"},
+      {"desc.attention: desc.query.dtype", 9, "must be a heed_dtype, 0 to 4"},
+      {"desc.position_offset", 1, "must be 0 without rotary embedding"},
+      {"desc.positions", kGiven, "must be NULL: the cache has no rotary embedding"}};
   for (const char* const field : {"key_heads", "features", "value_features", "packed_keys", "pages",
                                   "page_rows", "block_table_stride"})
     rows.emplace_back(std::string("desc.attention->") + field, 2, "must be 0: the cache knows it");
-  for (heed_layout heed_attention_desc::*const layout :
-       {&heed_attention_desc::key, &heed_attention_desc::value, &heed_attention_desc::key_scales,
-        &heed_attention_desc::value_scales})
-    rows.emplace_back([=](CacheAttentionForm& form) { (form.attention.*layout).stride_row = 1; },
+  for (const char* const layout : {"key", "value", "key_scales", "value_scales"})
+    rows.emplace_back(with(std::string("desc.attention->") + layout + ".stride_row", 1),
                       "desc.attention-> ... is set; it must be 0: the cache knows it");
   for (const char* const field :
        {"key", "value", "key_lengths", "cu_seqlens_k", "block_table", "key_scales", "value_scales"})
     rows.emplace_back(std::string("args.") + field, kGiven, "must be NULL: it is the cache's");
   check_refused<CacheAttentionForm>(rows);
-}
-
-TEST_CASE("attention over a cache", "[refused][cache]") {
-  check_refused<CacheAttentionForm>(
-      {{"desc.layer", 2, "must be 0 to 1, for the cache's layers"},
-       {"desc.reserved", 1, "must be 0"},
-       {with("desc.attention", kNull), "desc.attention is NULL"},
-       {with("desc.sequences", kNull), "desc.sequences is NULL; desc.attention->batch is 2"},
-       {"desc.sequences", moved(4), "must be a multiple of 8"},
-       {"desc.attention->batch", -1, "must be 0 to 1099511627776"},
-       {"desc.attention->key_length", -1, "must be 0 to 1099511627776"},
-       {"desc.attention->key_length", 19,
-        "must be 0 or at least 20, the rows of desc.sequences[0]"},
-       {"desc.attention->query.dtype", HEED_DTYPE_F64,
-        "must be another than HEED_DTYPE_F64 (2): the cache's keys are float32 at most"},
-       {"desc.attention->out.dtype", HEED_DTYPE_F64,
-        "must be another than HEED_DTYPE_F64 (2): the cache's keys are float32 at most"},
-       {"desc.attention: desc.query_heads", 3, "must be a multiple of desc.key_heads, 2"},
-       {"desc.attention: desc.query.dtype", 9, "must be a heed_dtype, 0 to 4"},
-       {"desc.position_offset", 1, "must be 0 without rotary embedding"},
-       {"desc.positions", kGiven, "must be NULL: the cache has no rotary embedding"},
-       {"args.query", kNull, "its tensor has elements"},
-       {"args.out", moved(2), "must be a multiple of 4"}});
   check_accepted<CacheAttentionForm>(with("desc.attention->key_length", 20));
   check_accepted<CacheAttentionForm>(with("desc.attention->key_length", 1000));
-  check_accepted<CacheAttentionForm>([](CacheAttentionForm& form) { form.pack(); });
+  check_accepted<CacheAttentionForm>(&CacheAttentionForm::pack);
   CacheAttentionForm none;
   none.attention.batch = 0;
   none.call.sequences = nullptr;
@@ -196,13 +163,11 @@ TEST_CASE("attention over a cache", "[refused][cache]") {
 
 TEST_CASE("where queries over a cache stand", "[refused][cache]") {
   check_refused<CacheAttentionForm>(
-      turn_queries,
+      &CacheAttentionForm::turn,
       {{"desc.position_offset", -3, "rows that lie at 2 to 4 must stand at 0 to 1099511627776"},
-       {"desc.position_offset", kMost - 18, "rows that lie at 17 to 19 must stand at 0 to"},
-       {"args.query", kNull, "its tensor has elements"},
-       {"args.query", moved(2), "must be a multiple of 4"}});
+       {"desc.position_offset", kMost - 18, "rows that lie at 17 to 19 must stand at 0 to"}});
   check_refused<CacheAttentionForm>(
-      give_query_positions,
+      &CacheAttentionForm::give_positions,
       {{"desc.positions", moved(4), "must be a multiple of 8"},
        {"desc.position_offset", 1, "must be 0 with desc.positions"},
        {[](CacheAttentionForm& form) { form.positions[5] = kMost + 1; },
@@ -236,26 +201,28 @@ TEST_CASE("sequences that are none of the cache's are refused", "[refused][cache
                                     form.sequences[0] + 7, UINT64_MAX}) {
     const std::string words =
         name_of(wrong) + " is none of this cache's: it was freed, or belongs to another";
-    const auto check = [&](heed_status status, const std::string& before = "") {
-      check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, before + words);
-      forget_last_error();
-    };
     forget_last_error();
-    check(heed_cache_free(cache, wrong));
-    check(heed_cache_truncate(cache, wrong, 0));
+    refused(heed_cache_free(cache, wrong), words);
+    refused(heed_cache_truncate(cache, wrong, 0), words);
     heed_sequence fork = 77;
-    check(heed_cache_fork(cache, wrong, &fork));
+    refused(heed_cache_fork(cache, wrong, &fork), words);
     CHECK(fork == 77);
     std::int64_t length = 77;
-    check(heed_cache_length(cache, wrong, 0, &length));
+    refused(heed_cache_length(cache, wrong, 0, &length), words);
     CHECK(length == 77);
     heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
     append.rows = 1;
-    check(heed_cache_append(cache, wrong, &append, form.numbers.at(), form.numbers.at()));
+    refused(heed_cache_append(cache, wrong, &append, form.numbers.at(), form.numbers.at()), words);
+    std::size_t bytes = 77;
+    refused(heed_cache_save_bytes(cache, wrong, &bytes), words);
+    refused(heed_cache_save(cache, wrong, form.numbers.at(), 4096), words);
+    refused(heed_cache_save_file(cache, wrong, -1), words);
+    CHECK(bytes == 77);
     CacheAttentionForm attention;
     const heed_sequence listed[] = {form.sequences[1], wrong};
     attention.call.sequences = listed;
-    check(heed_cache_attention(cache, &attention.call, &attention.args), "desc.sequences[1]: ");
+    refused(heed_cache_attention(cache, &attention.call, &attention.args),
+            "desc.sequences[1]: " + words);
     CHECK(attention.outputs_untouched());
   }
   CHECK(form.state() == form.before);
@@ -267,19 +234,14 @@ TEST_CASE("a truncation keeps rows that all layers have", "[refused][cache]") {
   FilledCache form;
   form.make();
   heed_cache* const cache = form.cache.get();
-  for (const std::int64_t length : {std::int64_t{1}, std::int64_t{-1}, INT64_MIN, INT64_MAX}) {
-    forget_last_error();
-    check_refusal(
-        heed_cache_truncate(cache, form.sequences[0], length), HEED_STATUS_INVALID_ARGUMENT,
-        "length is " + std::to_string(length) + "; it must be 0 to 0, the rows of layer 1");
-  }
   forget_last_error();
-  check_refusal(heed_cache_truncate(cache, form.sequences[1], 6), HEED_STATUS_INVALID_ARGUMENT,
-                "length is 6; it must be 0 to 5, the rows of layer 0");
-  forget_last_error();
+  for (const std::int64_t length : {std::int64_t{1}, std::int64_t{-1}, INT64_MIN, INT64_MAX})
+    refused(heed_cache_truncate(cache, form.sequences[0], length),
+            "length is " + std::to_string(length) + "; it must be 0 to 0, the rows of layer 1");
+  refused(heed_cache_truncate(cache, form.sequences[1], 6),
+          "length is 6; it must be 0 to 5, the rows of layer 0");
   std::int64_t length = 77;
-  check_refusal(heed_cache_length(cache, form.sequences[1], 2, &length),
-                HEED_STATUS_INVALID_ARGUMENT, "layer is 2; it must be 0 to 1");
+  refused(heed_cache_length(cache, form.sequences[1], 2, &length), "layer is 2; it must be 0 to 1");
   CHECK(length == 77);
   CHECK(form.state() == form.before);
 }
@@ -293,22 +255,153 @@ TEST_CASE("a full cache says how many pages are wanted and free, and stays as it
   REQUIRE(heed_cache_truncate(cache, form.sequences[0], 0) == HEED_STATUS_OK);
   REQUIRE(heed_cache_fork(cache, form.sequences[1], &fork) == HEED_STATUS_OK);
   form.before = form.state();
-  const auto refused = [&](heed_sequence sequence, std::int64_t rows, const char* words) {
+  const auto none_for = [&](heed_sequence sequence, std::int64_t rows, const char* words) {
     heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
     append.rows = rows;
-    forget_last_error();
-    check_refusal(heed_cache_append(cache, sequence, &append, form.numbers.at(), form.numbers.at()),
-                  HEED_STATUS_OUT_OF_MEMORY, words);
-    CHECK(form.state() == form.before);
+    refused(heed_cache_append(cache, sequence, &append, form.numbers.at(), form.numbers.at()),
+            words, HEED_STATUS_OUT_OF_MEMORY);
   };
-  refused(form.sequences[0], 33, "33 more rows take 3 pages; of the cache's 3 2 are free");
-  refused(fork, 28, "28 more rows take 3 pages; of the cache's 3 2 are free");  // with a copy
-  heed_sequence third = 77;
+  const char* const full = "the cache has 3 sequences, as many as its desc.sequences allows";
   forget_last_error();
-  check_refusal(heed_cache_fork(cache, fork, &third), HEED_STATUS_OUT_OF_MEMORY,
-                "the cache has 3 sequences, as many as its desc.sequences allows");
-  check_refusal(heed_cache_sequence_create(cache, &third), HEED_STATUS_OUT_OF_MEMORY,
-                "the cache has 3 sequences, as many as its desc.sequences allows");
+  none_for(form.sequences[0], 33, "33 more rows take 3 pages; of the cache's 3 2 are free");
+  none_for(fork, 28, "28 more rows take 3 pages; of the cache's 3 2 are free");  // with a copy
+  heed_sequence third = 77;
+  refused(heed_cache_fork(cache, fork, &third), full, HEED_STATUS_OUT_OF_MEMORY);
+  refused(heed_cache_sequence_create(cache, &third), full, HEED_STATUS_OUT_OF_MEMORY);
   CHECK(third == 77);
   CHECK(form.state() == form.before);
+}
+
+// ---- Saved sequences ----
+
+namespace {
+
+template <class Number>
+std::string with_number(std::string bytes, std::size_t at, Number number) {
+  std::memcpy(bytes.data() + at, &number, sizeof number);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("what no sequence like the cache's was saved as is refused", "[cache][saved][refused]") {
+  heed_cache_desc desc = small_cache(HEED_DTYPE_F8_E4M3);
+  desc.key_scale = 0.5;
+  const Cache cache = make_cache(serial(), desc);
+  const std::string good = saved(cache, grown(cache, desc, 3));
+  const auto not_loaded = [&](const std::string& bytes, const std::string& words,
+                              heed_status status = HEED_STATUS_INVALID_ARGUMENT) {
+    check_load_refused(cache, status, words, bytes);
+  };
+  not_loaded(with_number(good, 0, 'H'),
+             "the first 8 bytes are 0x0a71657364656548; those of a saved sequence are "
+             "0x0a71657364656568",
+             HEED_STATUS_CORRUPT);
+  not_loaded(with_number(good, 8, 0x04030201U),
+             "the byte order of the saved sequence is 0x04030201; it must be 0x01020304",
+             HEED_STATUS_CORRUPT);
+  for (const std::uint32_t version : {0U, 2U, 0xffffffffU})
+    not_loaded(with_number(good, 12, version),
+               "the version of the saved sequence is " + std::to_string(version) +
+                   "; this library reads 1",
+               HEED_STATUS_UNSUPPORTED);
+  const struct {
+    std::size_t at;
+    const char* field;
+    std::int64_t own;
+  } numbers[] = {{24, "layers", 2},          {32, "key_heads", 2},
+                 {40, "features", 6},        {48, "value_features", 3},
+                 {80, "rotary.features", 0}, {96, "rotary.table_rows", 0}};
+  for (const auto& number : numbers)
+    for (const std::int64_t value : {number.own + 1, std::int64_t{-1}, INT64_MAX, INT64_MIN})
+      not_loaded(with_number(good, number.at, value),
+                 std::string(number.field) + " of the saved sequence is " + std::to_string(value) +
+                     "; it must be the cache's, " + std::to_string(number.own));
+  for (const std::uint32_t dtype : {0U, 1U, 5U, 7U, 0xffffffffU})
+    not_loaded(
+        with_number(good, 16, dtype),
+        "dtype of the saved sequence is " + std::to_string(dtype) + "; it must be the cache's, 6");
+  not_loaded(with_number(good, 64, 0.25),
+             "key_scale of the saved sequence is 0.25; it must be the cache's, 0.5");
+  not_loaded(with_number(good, 72, kNan),
+             "value_scale of the saved sequence is ... nan; it must be the cache's, 1");
+  not_loaded(with_number(good, 88, -0.0),
+             "rotary.base of the saved sequence is -0; it must be the cache's, 0");
+  not_loaded(with_number(good, 88, 3.0), "rotary.base of the saved sequence is 3; it must be the");
+  for (const std::int64_t length : {std::int64_t{-1}, INT64_MIN, INT64_MAX, std::int64_t{1} << 31})
+    not_loaded(with_number(good, 56, length),
+               "the length of the saved sequence is " + std::to_string(length) +
+                   "; it must be 0 to 2147483647",
+               HEED_STATUS_CORRUPT);
+  not_loaded(with_number(good, 56, std::int64_t{129}),
+             "the saved sequence of 129 rows takes 9 pages; the cache has 8",
+             HEED_STATUS_OUT_OF_MEMORY);
+  not_loaded(with_number(good, 56, std::int64_t{4}),
+             "bytes is 228; it must be at least 264, or the saved sequence is not whole",
+             HEED_STATUS_CORRUPT);
+  not_loaded(with_number(good, 56, std::int64_t{2}), "the checksum of the saved sequence is 0x",
+             HEED_STATUS_CORRUPT);
+}
+
+TEST_CASE("a saved sequence that lacks a byte, or of which a bit is another, is refused",
+          "[cache][saved][refused]") {
+  for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_I8}) {
+    heed_cache_desc desc = small_cache(dtype);
+    desc.key_heads = 1;
+    const Cache cache = make_cache(serial(), desc);
+    const std::string good = saved(cache, grown(cache, desc, 17));
+    for (std::size_t bytes = 0; bytes < good.size(); ++bytes)
+      check_load_refused(cache, HEED_STATUS_CORRUPT,
+                         "bytes is " + std::to_string(bytes) + "; it must be at least " +
+                             std::to_string(bytes < 120 ? 120 : good.size()) +
+                             ", or the saved sequence is not whole",
+                         good.substr(0, bytes));
+    const std::vector<std::int64_t> before = state(cache);
+    std::size_t taken = 0;
+    for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+      std::string bytes = good;
+      bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
+      heed_sequence sequence = 77;
+      const heed_status status =
+          heed_cache_load(cache.get(), bytes.data(), bytes.size(), &sequence);
+      taken += status == HEED_STATUS_OK || sequence != 77 || state(cache) != before ? 1 : 0;
+    }
+    CHECK(taken == 0);
+    CHECK((saved(cache, loaded(cache, good)) == good));
+  }
+}
+
+TEST_CASE("a sequence without room in the cache is not loaded", "[cache][saved][refused]") {
+  heed_cache_desc desc = small_cache();
+  const Cache from = make_cache(serial(), desc);
+  const std::string bytes = saved(from, grown(from, desc, 40));
+  const Cache full = make_cache(serial(), desc);
+  (void)grown(full, desc, 90);
+  check_load_refused(full, HEED_STATUS_OUT_OF_MEMORY,
+                     "40 more rows take 3 pages; of the cache's 8 2 are free", bytes);
+  desc.sequences = 1;
+  const Cache one = make_cache(serial(), desc);
+  (void)new_sequence(one);
+  check_load_refused(one, HEED_STATUS_OUT_OF_MEMORY,
+                     "the cache has 1 sequences, as many as its desc.sequences allows", bytes);
+}
+
+TEST_CASE("saving needs layers of one length, and room", "[cache][saved][refused]") {
+  const heed_cache_desc desc = small_cache();
+  const Cache cache = make_cache(serial(), desc);
+  const heed_sequence sequence = grown(cache, desc, 5);
+  const std::string good = saved(cache, sequence);
+  std::string memory(good.size(), 'x');
+  forget_last_error();
+  refused(heed_cache_save(cache.get(), sequence, memory.data(), good.size() - 1),
+          "bytes is 839; it must be at least 840 for this sequence");
+  append(cache, sequence, 1, 1, std::vector<float>(12), std::vector<float>(6));
+  const char* const words =
+      "layer 1 of the sequence has 6 rows; it must have 5, as layer 0, to be saved";
+  std::size_t bytes = 77;
+  refused(heed_cache_save_bytes(cache.get(), sequence, &bytes), words);
+  refused(heed_cache_save(cache.get(), sequence, memory.data(), memory.size()), words);
+  refused(heed_cache_save_file(cache.get(), sequence, -1), words);
+  CHECK(bytes == 77);
+  CHECK(memory == std::string(good.size(), 'x'));
 }

@@ -1,6 +1,5 @@
 // Checked mode over multi-head blocks, prepared matrices and products with them, merges, rotations
 // and caches.
-#include "tests/api/blocks.hpp"
 #include "tests/api/cache_forms.hpp"
 #include "tests/api/checked.hpp"
 #include "tests/api/other_forms.hpp"

@@ -1,5 +1,4 @@
 // What computes projections: the products that this build has, and matrices prepared for them.
-#include "tests/api/blocks.hpp"
 #include "tests/api/other_forms.hpp"
 #include "tests/api/refused.hpp"
 

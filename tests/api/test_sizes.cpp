@@ -1,6 +1,6 @@
 // What callers' numbers multiply and add up to: no plan is made whose workspace or tensors are
 // larger than what the library counts with.
-#include "tests/api/functions.hpp"
+#include "tests/api/forms.hpp"
 
 using namespace api_test;
 
@@ -15,48 +15,41 @@ constexpr std::int64_t kSizes[] = {1,
                                    (std::int64_t{1} << 32) + 65458,
                                    kMost};
 
-/// Calls function(a, b, c, d) with all of them.
-template <class Function>
-void each_four(Function&& function) {
-  for (const std::int64_t a : kSizes)
-    for (const std::int64_t b : kSizes)
-      for (const std::int64_t c : kSizes)
-        for (const std::int64_t d : kSizes) function(a, b, c, d);
-}
-
 long double product(std::initializer_list<std::int64_t> sizes) {
   long double all = 1;
   for (const std::int64_t size : sizes) all *= static_cast<long double>(size);
   return all;
 }
 
-/// How many plans were refused and made, so that it shows that there were both.
-struct Count {
+/// Plans of all four sizes have the room that they must have, or say why there is none:
+/// make(a, b, c, d, desc) describes one and returns that room.
+template <class AForm, class Make>
+void check_room(const Context& context, const Graph& graph, Make make) {
+  using Api = Functions<AForm>;
   int refused = 0;
   int made = 0;
-
-  /// A plan has the room that it must have, or it says why there is none.
-  template <class AForm>
-  void check(const Context& context, const Graph& graph, const decltype(AForm::desc)& desc,
-             long double room) {
-    using Api = Functions<AForm>;
-    typename Api::Plan* raw = nullptr;
-    const heed_status status = Api::create(context.get(), graph.get(), &desc, &raw);
-    const std::unique_ptr<typename Api::Plan, Destroy> plan(raw);
-    if (status != HEED_STATUS_OK) {
-      ++refused;
-      check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, " ... desc ... overflows an address");
-      return;
-    }
-    ++made;
-    CHECK(static_cast<long double>(describe(plan).workspace_bytes) >= room);
-    CHECK(describe(plan).workspace_bytes < std::size_t{1} << 60);
-  }
-  ~Count() {
-    CHECK(refused > 0);
-    CHECK(made > 0);
-  }
-};
+  for (const std::int64_t a : kSizes)
+    for (const std::int64_t b : kSizes)
+      for (const std::int64_t c : kSizes)
+        for (const std::int64_t d : kSizes) {
+          CAPTURE(a, b, c, d);
+          AForm form;
+          const long double room = make(a, b, c, d, form);
+          typename Api::Plan* raw = nullptr;
+          const heed_status status = Api::create(context.get(), graph.get(), &form.desc, &raw);
+          const std::unique_ptr<typename Api::Plan, Destroy> plan(raw);
+          ++(status == HEED_STATUS_OK ? made : refused);
+          if (status != HEED_STATUS_OK) {
+            check_refusal(status, HEED_STATUS_INVALID_ARGUMENT,
+                          " ... desc ... overflows an address");
+            continue;
+          }
+          CHECK(static_cast<long double>(describe(plan).workspace_bytes) >= room);
+          CHECK(describe(plan).workspace_bytes < std::size_t{1} << 60);
+        }
+  CHECK(refused > 0);
+  CHECK(made > 0);
+}
 
 constexpr heed_layout kOnes = {0, 0, 0, 1, 1, 1};
 constexpr heed_matrix_layout kOnesOfMatrix = {0, 0, 0, 1, 1};
@@ -105,76 +98,52 @@ TEST_CASE("edge_width times features past 2^64 is refused", "[sizes][graph]") {
 
 TEST_CASE("a workspace over graphs has room for what it must hold", "[sizes][graph]") {
   const Loop loop;
-  Count count;
-  each_four([&](std::int64_t heads, std::int64_t features, std::int64_t value_features,
-                std::int64_t edge_width) {
-    CAPTURE(heads, features, value_features, edge_width);
-    count.check<GraphForm>(loop.context, loop.graph,
-                           wide_graph(heads, features, value_features, edge_width),
-                           4 * (product({heads, features, edge_width}) +
-                                product({heads, value_features, edge_width})));
-  });
+  check_room<GraphForm>(
+      loop.context, loop.graph,
+      [](auto heads, auto features, auto values, auto edge_width, auto& form) {
+        form.desc = wide_graph(heads, features, values, edge_width);
+        return 4 * (product({heads, features, edge_width}) + product({heads, values, edge_width}));
+      });
+  for (const auto inputs : {HEED_GRAPH_SHARED, HEED_GRAPH_PER_NODE})  // for projections
+    check_room<GraphForm>(
+        loop.context, loop.graph, [=](auto heads, auto features, auto values, auto width, auto& f) {
+          f.desc = wide_graph(heads, features, values, 0);
+          f.desc.query = f.desc.key = f.desc.value = f.desc.edge_data = HEED_LAYOUT_INIT;
+          f.desc.w_edge_key = f.desc.w_edge_value = HEED_MATRIX_LAYOUT_INIT;
+          f.desc.inputs = inputs;
+          f.desc.width = width;
+          f.desc.data = kOnes;
+          f.desc.w_query = f.desc.w_key = f.desc.w_value = kOnesOfMatrix;
+          return 4 * (2 * product({heads, features}) + product({heads, values}));
+        });
 }
 
-TEST_CASE("a workspace over graphs has room for projections", "[sizes][graph]") {
-  const Loop loop;
-  Count count;
-  each_four([&](std::int64_t heads, std::int64_t features, std::int64_t value_features,
-                std::int64_t width) {
-    for (const auto inputs : {HEED_GRAPH_SHARED, HEED_GRAPH_PER_NODE}) {
-      CAPTURE(heads, features, value_features, width, inputs);
-      heed_graph_attention_desc desc = wide_graph(heads, features, value_features, 0);
-      desc.query = desc.key = desc.value = desc.edge_data = HEED_LAYOUT_INIT;
-      desc.w_edge_key = desc.w_edge_value = HEED_MATRIX_LAYOUT_INIT;
-      desc.inputs = inputs;
-      desc.width = width;
-      desc.data = kOnes;
-      desc.w_query = desc.w_key = desc.w_value = kOnesOfMatrix;
-      count.check<GraphForm>(
-          loop.context, loop.graph, desc,
-          4 * (2 * product({heads, features}) + product({heads, value_features})));
-    }
-  });
-}
-
-TEST_CASE("a block's workspace has room for what it must hold", "[sizes][multihead]") {
-  const Context context = serial();
-  Count count;
-  each_four([&](std::int64_t heads, std::int64_t features, std::int64_t rows,
-                std::int64_t value_features) {
-    CAPTURE(heads, features, rows, value_features);
-    heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
-    attention.batch = 1;
-    attention.query_heads = heads;
-    attention.query_length = attention.key_length = rows;
-    attention.features = features;
-    attention.value_features = value_features;
-    heed_multihead_desc desc = HEED_MULTIHEAD_DESC_INIT;
-    desc.attention = &attention;
-    desc.combine = HEED_COMBINE_MEAN;
-    desc.width_query = 5;
-    desc.w_query = desc.w_key = desc.w_value = kOnesOfMatrix;
-    count.check<BlockForm>(
-        context, nullptr, desc,
-        8 * (product({rows, heads, features}) + product({rows, heads, value_features})));
-  });
-}
-
-TEST_CASE("a workspace has room for what it must hold", "[sizes]") {
-  const Context context = make_context(nullptr, nullptr, 64);
-  Count count;
-  each_four([&](std::int64_t batch, std::int64_t heads, std::int64_t rows, std::int64_t features) {
-    CAPTURE(batch, heads, rows, features);
-    heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
-    desc.batch = batch;
-    desc.query_heads = heads;
-    desc.query_length = desc.key_length = rows;
-    desc.features = features;
-    desc.sum_columns = 1;
-    desc.key = desc.query = desc.value = {0, 0, 1, 1, 1, 1};
-    count.check<Form>(context, nullptr, desc,
-                      8 * product({batch, heads, rows}) + 4 * product({features}));
-  });
+TEST_CASE("a workspace has room for what it must hold", "[sizes][multihead]") {
+  check_room<BlockForm>(
+      serial(), nullptr, [](auto heads, auto features, auto rows, auto values, auto& form) {
+        form.attention = HEED_ATTENTION_DESC_INIT;
+        form.attention.batch = 1;
+        form.attention.query_heads = heads;
+        form.attention.query_length = form.attention.key_length = rows;
+        form.attention.features = features;
+        form.attention.value_features = values;
+        form.desc.combine = HEED_COMBINE_MEAN;
+        form.desc.width_query = form.desc.width_key = 5;
+        form.desc.width_out = 0;
+        form.desc.w_query = form.desc.w_key = form.desc.w_value = kOnesOfMatrix;
+        return 8 * (product({rows, heads, features}) + product({rows, heads, values}));
+      });
+  check_room<Form>(make_context(nullptr, nullptr, 64), nullptr,
+                   [](auto batch, auto heads, auto rows, auto features, auto& form) {
+                     form.desc = HEED_ATTENTION_DESC_INIT;
+                     form.desc.batch = batch;
+                     form.desc.query_heads = heads;
+                     form.desc.query_length = form.desc.key_length = rows;
+                     form.desc.features = features;
+                     form.desc.sum_columns = 1;
+                     form.desc.key = form.desc.query = form.desc.value = {0, 0, 1, 1, 1, 1};
+                     return 8 * product({batch, heads, rows}) + 4 * product({features});
+                   });
 }
 
 TEST_CASE("a prepared matrix has room for what it must hold", "[sizes][weights]") {
