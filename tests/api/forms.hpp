@@ -203,8 +203,7 @@ struct PlanFunctions {
 template <class AForm>
 using Functions = typename AForm::Api;
 
-// ---- Dense attention
-// -----------------------------------------------------------------------------
+// ---- Dense attention ---------------------------------------------------------------------------
 
 /// Memory of the tensors of attention, alone or inside another operation.
 struct AttentionTensors {
@@ -369,8 +368,7 @@ struct BackwardForm : AttentionTensors {
   }
 };
 
-// ---- Multi-head blocks
-// ---------------------------------------------------------------------------
+// ---- Multi-head blocks -------------------------------------------------------------------------
 
 /// [2, 3, 7] and [2, 5, 9] to [2, 3, 8].
 struct BlockForm : AttentionTensors {
@@ -516,8 +514,7 @@ struct BlockBackwardForm {
   Bytes grad_out, grad_lse, grads[16];
 };
 
-// ---- Graphs
-// --------------------------------------------------------------------------------------
+// ---- Graphs ------------------------------------------------------------------------------------
 
 inline Graph make_graph(const Context& context, const heed_graph_desc& desc) {
   heed_graph* graph = nullptr;
@@ -733,8 +730,7 @@ struct GraphBackwardForm {
   Bytes grad_out, grad_lse, grads[15];
 };
 
-// ---- Calls
-// ---------------------------------------------------------------------------------------
+// ---- Calls -------------------------------------------------------------------------------------
 
 template <class AForm>
 constexpr bool kOverGraph = Functions<AForm>::template kOverGraph<decltype(AForm::desc)>;

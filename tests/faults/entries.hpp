@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
-#include "heed.h"
+#include "tests/api/problems.hpp"
 
 namespace heed_test {
 
@@ -21,64 +24,44 @@ class Scene {
 
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   heed_executor executor = HEED_EXECUTOR_INIT;
+  Context context;
 
-  heed_attention_desc dense = HEED_ATTENTION_DESC_INIT;
-  heed_attention_desc trained = HEED_ATTENTION_DESC_INIT;
-  heed_attention_backward_desc backward = HEED_ATTENTION_BACKWARD_DESC_INIT;
+  /// Of every operation with plans: a problem, its plan, and room for any of their runs.
+  std::vector<std::unique_ptr<api_test::Problem>> problems;
+  std::vector<api_test::Object> plans;
+  void* workspace = nullptr;
+  std::size_t workspace_bytes = 0;
+
+  // Of the others:
   heed_merge_desc merge = HEED_MERGE_DESC_INIT;
   heed_rotate_desc rotation = HEED_ROTATE_DESC_INIT;
   heed_cache_desc cache = HEED_CACHE_DESC_INIT;
   heed_weights_desc matrix = HEED_WEIGHTS_DESC_INIT;
-  heed_attention_desc inner = HEED_ATTENTION_DESC_INIT;
-  heed_multihead_desc block = HEED_MULTIHEAD_DESC_INIT;
-  heed_multihead_backward_desc block_backward = HEED_MULTIHEAD_BACKWARD_DESC_INIT;
   heed_graph_desc edges = HEED_GRAPH_DESC_INIT;
-  heed_graph_attention_desc over_graph = HEED_GRAPH_ATTENTION_DESC_INIT;
-  heed_graph_attention_backward_desc graph_backward = HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT;
-
-  heed_attention_args dense_args = HEED_ATTENTION_ARGS_INIT;
-  heed_attention_args trained_args = HEED_ATTENTION_ARGS_INIT;
-  heed_attention_backward_args backward_args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
-  heed_multihead_args block_args = HEED_MULTIHEAD_ARGS_INIT;
-  heed_multihead_backward_args block_backward_args = HEED_MULTIHEAD_BACKWARD_ARGS_INIT;
-  heed_graph_attention_args graph_args = HEED_GRAPH_ATTENTION_ARGS_INIT;
-  heed_graph_attention_backward_args graph_backward_args = HEED_GRAPH_ATTENTION_BACKWARD_ARGS_INIT;
-
-  heed_context* context = nullptr;
-  heed_attention_plan* dense_plan = nullptr;
-  heed_attention_backward_plan* backward_plan = nullptr;
-  heed_multihead_plan* block_plan = nullptr;
-  heed_multihead_backward_plan* block_backward_plan = nullptr;
-  heed_graph* graph = nullptr;
-  heed_graph_attention_plan* graph_plan = nullptr;
-  heed_graph_attention_backward_plan* graph_backward_plan = nullptr;
-  void* workspace = nullptr;
-  std::size_t workspace_bytes = 0;
-
-  std::vector<float> in;   ///< all inputs
-  std::vector<float> out;  ///< what an entry point computes, from the beginning; if anything
+  std::vector<float> in;  ///< all inputs
   std::vector<std::int32_t> sources, destinations;
 
- private:
-  void describe();
-  void make();
-};
+  std::vector<float> own_out;  ///< what these compute, from the beginning
 
-/// A heed_status, or kWroteOnFailure of a call that failed and yet gave an object.
-constexpr int kWroteOnFailure = -1;
+  /// What was computed since the last call of forget(), which needs no memory.
+  std::vector<unsigned char> out() const;
+  void forget();
+};
 
 struct Entry {
-  const char* name;
-  int (*call)(Scene& scene);  ///< destroys what it makes
+  std::string name;
+  /// Destroys what it makes. An internal error where it failed and yet gave an object.
+  std::function<heed_status(Scene& scene)> call;
 };
-extern const std::vector<Entry> kEntries;
+const std::vector<Entry>& entries();
+/// heed_attention, which computes on threads.
+const Entry& attention_entry();
 
-constexpr float kUntouched = -12345.678F;
-
-/// Calls it with `out` untouched before.
-int call(const Entry& entry, Scene& scene);
-/// What it leaves in `out`, on one thread.
-std::vector<float> expected(const Entry& entry);
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
+/// Calls it with all outputs untouched before.
+heed_status call(const Entry& entry, Scene& scene);
+/// What it leaves in outputs, on one thread.
+std::vector<unsigned char> expected(const Entry& entry);
+/// What outputs are before a call.
+std::vector<unsigned char> untouched(const Scene& scene);
 
 }  // namespace heed_test

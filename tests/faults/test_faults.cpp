@@ -23,6 +23,8 @@ using namespace heed_test;
 
 namespace {
 
+using Outputs = std::vector<unsigned char>;
+
 struct Kind {
   const char* name;
   Resource resource;
@@ -98,18 +100,17 @@ struct AllowThreads {
 };
 
 /// Whether a call under a fault ended as it should; says otherwise on stderr.
-bool sound(int status, const Kind& kind, const std::vector<float>& out,
-           const std::vector<float>& good) {
-  const std::vector<float> untouched(out.size(), kUntouched);
+bool sound(heed_status status, const Kind& kind, const Scene& scene, const Outputs& good) {
+  const Outputs out = scene.out();
   const bool right =
       status == HEED_STATUS_OK
-          ? same_bits(out, good)
-          : kind.memory && status == HEED_STATUS_OUT_OF_MEMORY && same_bits(out, untouched);
+          ? out == good
+          : kind.memory && status == HEED_STATUS_OUT_OF_MEMORY && out == untouched(scene);
   if (!right)
-    (void)std::fprintf(stderr, "status %d, %s outputs: %s", status,
-                       same_bits(out, good)        ? "complete"
-                       : same_bits(out, untouched) ? "untouched"
-                                                   : "other",
+    (void)std::fprintf(stderr, "status %d, %s outputs: %s", static_cast<int>(status),
+                       out == good               ? "complete"
+                       : out == untouched(scene) ? "untouched"
+                                                 : "other",
                        heed_last_error());
   return right;
 }
@@ -118,24 +119,24 @@ enum Code { kAsked, kNotAsked, kWrong };
 
 /// An entry point whose executor has run before: every fault in one process.
 int fault_warm(const Entry& entry, const Executor& executor, const Kind& kind) {
-  const std::vector<float> good = expected(entry);
+  const Outputs good = expected(entry);
   const AllowThreads allowed(executor.tbb_threads);
   RefusingAllocator memory;
   Scene scene(executor.heeds, &memory.given);
   for (int i = 0; i < 2; ++i)
-    if (!sound(call(entry, scene), kind, scene.out, good)) return kWrong;
+    if (!sound(call(entry, scene), kind, scene, good)) return kWrong;
   for (std::int64_t n = 1;; ++n) {
     const std::int64_t live = memory.live;
     const std::int64_t blocks = live_blocks();
     refuse(kind.resource, n);
-    const int status = call(entry, scene);
+    const heed_status status = call(entry, scene);
     const bool asked = stop_refusing();
-    if (!sound(status, kind, scene.out, good)) return kWrong;
+    if (!sound(status, kind, scene, good)) return kWrong;
     if (memory.live != live || (!executor.keeps_memory && live_blocks() != blocks)) {
       (void)std::fprintf(stderr, "request %lld: memory stays behind", static_cast<long long>(n));
       return kWrong;
     }
-    if (call(entry, scene) != HEED_STATUS_OK || !same_bits(scene.out, good)) {
+    if (call(entry, scene) != HEED_STATUS_OK || scene.out() != good) {
       (void)std::fprintf(stderr, "request %lld: does not recover", static_cast<long long>(n));
       return kWrong;
     }
@@ -145,26 +146,27 @@ int fault_warm(const Entry& entry, const Executor& executor, const Kind& kind) {
 
 /// A process that has not used the executor yet: the nth request from the context on.
 int fault_cold(const Executor& executor, const Kind& kind, std::int64_t n) {
-  const Entry& entry = kEntries[3];  // heed_attention, on threads
-  const std::vector<float> good = expected(entry);
+  const Entry& entry = attention_entry();
+  const Outputs good = expected(entry);
   const AllowThreads allowed(executor.tbb_threads);
   RefusingAllocator memory;
   Scene scene("serial");
   scene.options.executor_name = executor.heeds;
   scene.options.allocator = &memory.given;
-  heed_context* const serial = scene.context;
   const auto attempt = [&] {
-    int status = heed_context_create(&scene.options, &scene.context);
+    heed_context* made = nullptr;
+    heed_status status = heed_context_create(&scene.options, &made);
+    Context other(made);
     if (status != HEED_STATUS_OK) return status;
+    scene.context.swap(other);
     status = call(entry, scene);
-    heed_context_destroy(scene.context);
-    scene.context = serial;
+    scene.context.swap(other);
     return status;
   };
   refuse(kind.resource, n);
-  const int status = attempt();
+  const heed_status status = attempt();
   const bool asked = stop_refusing();
-  if (!sound(status, kind, scene.out, good)) return kWrong;
+  if (!sound(status, kind, scene, good)) return kWrong;
   if (memory.live != 0) {
     (void)std::fprintf(stderr, "memory stays behind");
     return kWrong;
@@ -200,8 +202,8 @@ void check(const std::string& where, const Executor& executor, const Kind& kind,
 
 void test_warm(const Executor& executor) {
   for (const Kind& kind : kKinds)
-    for (const Entry& entry : kEntries)
-      check(std::string(entry.name) + ", " + executor.name + ", " + kind.name, executor, kind, kAny,
+    for (const Entry& entry : entries())
+      check(entry.name + ", " + executor.name + ", " + kind.name, executor, kind, kAny,
             in_child([&] { return fault_warm(entry, executor, kind); }));
 }
 

@@ -34,16 +34,16 @@ void expect(bool good, const std::string& what) {
 /// Every entry point and what it computes on one thread.
 struct Expected {
   Expected() {
-    for (const Entry& entry : kEntries) out.push_back(expected(entry));
+    for (const Entry& entry : entries()) out.push_back(expected(entry));
   }
   void check(Scene& scene, const std::string& where) const {
-    for (std::size_t i = 0; i < kEntries.size(); ++i) {
-      const int status = call(kEntries[i], scene);
-      expect(status == HEED_STATUS_OK, kEntries[i].name + where);
-      expect(same_bits(scene.out, out[i]), kEntries[i].name + where + ": the same bits");
+    for (std::size_t i = 0; i < entries().size(); ++i) {
+      const heed_status status = call(entries()[i], scene);
+      expect(status == HEED_STATUS_OK, entries()[i].name + where);
+      expect(scene.out() == out[i], entries()[i].name + where + ": the same bits");
     }
   }
-  std::vector<std::vector<float>> out;
+  std::vector<std::vector<unsigned char>> out;
 };
 
 // ---- Forks ------------------------------------------------------------------------------------
@@ -139,8 +139,8 @@ void test_stacks(const char* executor) {
       Scene scene(executor, nullptr, 4, isa.name);
       scene.executor.run = run_on_small_stacks;
       const bool widest = i + 1 == heed_isa_count();
-      for (const Entry& entry : kEntries)
-        expect(call(entry, scene) == HEED_STATUS_OK, std::string(entry.name) + ", " + isa.name);
+      for (const Entry& entry : entries())
+        expect(call(entry, scene) == HEED_STATUS_OK, entry.name + ", " + isa.name);
       if (widest) good.check(scene, " on a small stack");
     });
   }
@@ -176,7 +176,7 @@ void test_quiet(const char* executor) {
   const Ending ending = in_child([&] {
     for (const std::uint32_t threads : {2U, 64U, 300U}) {
       Scene scene(executor, nullptr, threads);
-      for (const Entry& entry : kEntries)
+      for (const Entry& entry : entries())
         if (call(entry, scene) != HEED_STATUS_OK) return 1;
     }
     return 0;

@@ -10,8 +10,7 @@
 
 using namespace heed_test;
 
-// ---- Attention
-// -----------------------------------------------------------------------------------
+// ---- Attention ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -320,8 +319,7 @@ TEST_CASE("no communicator") {
   heed_mpi_attention_plan_destroy(nullptr);
 }
 
-// ---- Gradients
-// -----------------------------------------------------------------------------------
+// ---- Gradients ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -518,8 +516,7 @@ TEST_CASE("what plans of gradients say") {
   heed_mpi_attention_backward_plan_destroy(nullptr);
 }
 
-// ---- Graphs
-// --------------------------------------------------------------------------------------
+// ---- Graphs ------------------------------------------------------------------------------------
 
 namespace {
 
@@ -682,8 +679,7 @@ TEST_CASE("NULL where a graph or a plan should be") {
   heed_mpi_graph_attention_plan_destroy(nullptr);
 }
 
-// ---- Ranks alone
-// ---------------------------------------------------------------------------------
+// ---- Ranks alone -------------------------------------------------------------------------------
 
 TEMPLATE_TEST_CASE("a rank that runs out of memory", "", Call, GradientCall, GraphCall) {
   TestType call;
