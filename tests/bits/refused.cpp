@@ -127,22 +127,21 @@ void choose(Case& c) {
 }  // namespace
 
 void run_refused(std::uint64_t seed, Contexts& contexts, Record& record) {
-  using namespace api_test;
   constexpr struct {
     void (*run)(Case&, const char*);
     const char* name;
-  } kCases[] = {{call<Form>, "attention"},
-                {call<BackwardForm>, "gradients"},
-                {call<BlockForm>, "a block"},
-                {call<BlockBackwardForm>, "gradients of a block"},
-                {call<SmallGraph>, "a graph"},
+  } kCases[] = {{call<api_test::Form>, "attention"},
+                {call<api_test::BackwardForm>, "gradients"},
+                {call<api_test::BlockForm>, "a block"},
+                {call<api_test::BlockBackwardForm>, "gradients of a block"},
+                {call<api_test::SmallGraph>, "a graph"},
                 {call<api_test::GraphForm>, "attention over a graph"},
-                {call<GraphBackwardForm>, "gradients over a graph"},
-                {call<MergeForm>, "a merge"},
-                {call<RotateForm>, "a rotation"},
-                {call<MatrixForm>, "a matrix"},
-                {call<ProjectForm>, "a projection"},
-                {call<CacheForm>, "a cache"},
+                {call<api_test::GraphBackwardForm>, "gradients over a graph"},
+                {call<api_test::MergeForm>, "a merge"},
+                {call<api_test::RotateForm>, "a rotation"},
+                {call<api_test::MatrixForm>, "a matrix"},
+                {call<api_test::ProjectForm>, "a projection"},
+                {call<api_test::CacheForm>, "a cache"},
                 {[](Case& c, const char*) { choose(c); }, "a context"}};
   Case c{Random(seed ^ 0xdead), contexts.get(isa_names().back(), {}), record};
   record.begin_run("call");
