@@ -161,12 +161,23 @@ void exclude_edges(Draw& draw, GraphProblem& p) {
   p.edge_bias->set_where([&](const Axes&) { return random.integer(0, 99) < percent; }, -kInfinity);
 }
 
+bool repeats(const Tensor& tensor) {
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    if (tensor.shape()[axis] > 1 && tensor.strides()[axis] == 0) return true;
+  return false;
+}
+
+/// Where they do not reach everything: through elements that repeat; seldom through steps, or to
+/// matrices of all nodes, which are most of a sweep's elements.
 void plant_specials(Draw& draw, GraphProblem& p) {
+  const bool own = p.desc.inputs == HEED_GRAPH_PER_NODE;
+  if ((own || p.desc.steps > 1) && !draw.one_in(4)) return;
   std::vector<Tensor*> all;
   for (std::size_t of = 0; of < kGraphHeadWeights; ++of) {
     const bool bias = of >= kGraphBQuery && of <= kGraphBValue;
-    if (p.at(of) && !bias) all.push_back(&*p.at(of));
+    if (p.at(of) && !bias && !repeats(*p.at(of))) all.push_back(&*p.at(of));
   }
+  if (all.empty()) return;
   for (std::int64_t n = draw.integer(1, 3); n > 0; --n) draw.plant(all);
 }
 
@@ -258,7 +269,9 @@ void draw_numbers(Draw& draw, GraphProblem& p) {
   if (p.desc.inputs == HEED_GRAPH_SHARED)
     for (bool& prepared : p.prepared) prepared = draw.one_in(4);
   p.in_place = p.may_lie_in_place() && draw.one_in(2);
-  p.fill(draw.bits(), draw.uniform(0.1, draw.one_in(4) ? 3 : 1.2));
+  // Numbers and bounds grow with each step.
+  const double most = p.desc.steps > 1 ? 0.4 : draw.one_in(4) ? 3 : 1.2;
+  p.fill(draw.bits(), draw.uniform(0.1, most));
   if (p.edge_bias && draw.one_in(6)) move_biases(draw, p);
   if (p.edge_bias && draw.one_in(2)) exclude_edges(draw, p);
   if (draw.one_in(16)) plant_specials(draw, p);

@@ -140,7 +140,9 @@ void GraphProblem::fill(std::uint64_t seed, double amplitude) {
   Random random(seed);
   for (std::size_t of = 0; of < kGraphOut; ++of) {
     if (!at(of)) continue;
-    const auto in = static_cast<double>(at(of)->shape()[2]);
+    const auto rows = static_cast<double>(at(of)->shape()[2]);
+    // Sums of one number over and over grow faster.
+    const double in = at(of)->strides()[2] == 0 ? rows * rows : rows;
     const bool of_edges = of == kGraphWEdgeKey || of == kGraphWEdgeValue;
     const double size = of == kGraphHeadWeights              ? 1
                         : graph_tensor(of).matrix != nullptr ? (of_edges ? 0.5 : 1) / std::sqrt(in)
