@@ -236,17 +236,12 @@ bool again_with_threads() {
   return ranks() <= 3 || asked++ % 4 == 0;
 }
 
-static bool same_outputs(const Outputs& a, const Outputs& b) {
-  return same_bits(a.out, b.out) && same_bits(a.lse, b.lse) && same_bits(a.weights, b.weights) &&
-         same_bits(a.column_sums, b.column_sums);
-}
-
 void check_ranks(Problem& whole, const Expected& expected, Shard& shard, std::int64_t head_ranks,
                  bool same_bits, Unspecified unspecified) {
   INFO(shard.line(head_ranks) << line_of(whole));
   const Outputs got = shard.run(plain_context(), head_ranks);
   if (again_with_threads())
-    CHECK(same_outputs(got, shard.run(threaded_context(), head_ranks)));
+    CHECK(heed_test::same_bits(got, shard.run(threaded_context(), head_ranks)));
   const Expected& want = expected.on(isa_names().back());
   auto spans = static_cast<double>(whole.cu_seqlens_k.size());
   for (const Positions& positions : shard.split().keys)
