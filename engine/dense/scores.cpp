@@ -256,7 +256,8 @@ void Scores<Real>::add_alibi(const Panel<Real>& panel, const KeyBlock& block, Re
 }
 
 /// Where what is added, or the sum, may overflow: a few keys at a time, so that what was there is
-/// known. What does not overflow is as the kernel has it, whatever is in the panel beside it.
+/// known. What does not overflow is as the kernel has it, whatever is in the panel beside it, and
+/// what is not finite stays: no finite bias moves it.
 template <class Real>
 void Scores<Real>::add_far_alibi(const Panel<Real>& panel, const KeyBlock& block, Real* position,
                                  const Real* slope, Real* scores) const {
@@ -268,6 +269,7 @@ void Scores<Real>::add_far_alibi(const Panel<Real>& panel, const KeyBlock& block
     std::copy_n(after, keys * panel.pitch, before);
     kernels_.panels.alibi(panel.vectors, after, keys, position, slope);
     for (std::size_t at = 0; at < keys * panel.pitch; ++at) {
+      if (!std::isfinite(before[at])) after[at] = before[at];
       if (std::isfinite(after[at]) || !std::isfinite(before[at])) continue;
       const std::size_t i = at % panel.pitch;
       const std::size_t key = at / panel.pitch;

@@ -69,15 +69,20 @@ bool spoil_inputs(Block& b, Random& random) {
   return b.input_key.has_value();
 }
 
-bool spoil_inputs(GraphProblem& p, Random& random) {
+/// One tensor alone: where all scores of a node have become -inf, heed does not look at NaN in what
+/// edge data add to values, and the oracle does.
+bool spoil_one(std::initializer_list<std::optional<Tensor>*> tensors, Random& random) {
   std::vector<Tensor*> all;
-  for (auto* const tensor : {&p.query, &p.key, &p.value, &p.data, &p.edge_data, &p.edge_bias,
-                             &p.w_edge_key, &p.w_edge_value, &p.w_query, &p.w_key, &p.w_value})
+  for (auto* const tensor : tensors)
     if (*tensor) all.push_back(&**tensor);
-  // One tensor alone: where all scores of a node have become -inf, heed does not look at NaN in
-  // what edge data add to values, and the oracle does.
   spoil(*random.pick(all), random);
   return true;
+}
+
+bool spoil_inputs(GraphProblem& p, Random& random) {
+  return spoil_one({&p.query, &p.key, &p.value, &p.data, &p.edge_data, &p.edge_bias, &p.w_edge_key,
+                    &p.w_edge_value, &p.w_query, &p.w_key, &p.w_value},
+                   random);
 }
 
 /// What is not finite has sums of gradients made in another order.
@@ -93,8 +98,13 @@ bool spoil_inputs(BlockBackwardCall& p, Random& random) {
   spoil_inputs(p.block, random);
   return false;
 }
+/// Not the matrix of edge keys: where it makes all scores of a node -inf, heed's gradient of the
+/// query is NaN, and the oracle's 0.
 bool spoil_inputs(GraphBackwardProblem& p, Random& random) {
-  spoil_inputs(p.forward, random);
+  GraphProblem& f = p.forward;
+  spoil_one({&f.query, &f.key, &f.value, &f.data, &f.edge_data, &f.edge_bias, &f.w_edge_value,
+             &f.w_query, &f.w_key, &f.w_value},
+            random);
   return false;
 }
 
@@ -195,12 +205,10 @@ void check_leaks(std::size_t full, AnyProblem (*draw)(std::uint64_t)) {
   CHECK((small() || seen.changed >= seen.kept / 100));
 }
 
-/// Without slopes and sinks near the end of float32, where +inf beside them may become NaN, and NaN
-/// nothing.
+/// Without sinks near the end of float32, beside which NaN may become nothing.
 Problem moderate(Problem p) {
-  for (auto* const numbers : {&p.slopes.numbers, &p.sinks.numbers})
-    for (double& x : *numbers)
-      if (std::fabs(x) > 1e30 && std::isfinite(x)) x = 1;
+  for (double& x : p.sinks.numbers)
+    if (std::fabs(x) > 1e30 && std::isfinite(x)) x = 1;
   return p;
 }
 

@@ -255,14 +255,9 @@ bool block_elsewhere(Block& b, Random& random) {
   return true;
 }
 
-/// Those that are not share a type of biases.
+/// Where they lie: gradients of matrices are summed in an order that the inputs' strides decide.
 bool prepared(Block& b, Random&) {
-  rechoose(b, [](BlockChoice& c) {
-    for (MatrixChoice* const w : matrices_of(c)) {
-      if (!w->prepared) w->bias_dtype = c.bias_dtype;
-      w->prepared = true;
-    }
-  });
+  for (WeightMatrix* const w : b.matrices()) w->prepared = true;
   return true;
 }
 

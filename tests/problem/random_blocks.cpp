@@ -1,5 +1,7 @@
 #include "tests/problem/random_blocks.hpp"
 
+#include <algorithm>
+
 namespace heed_test {
 namespace {
 
@@ -7,12 +9,14 @@ namespace {
 void pack_qkv(Draw& draw, const std::vector<LaidOutMatrix>& matrices, heed_multihead_desc& d) {
   const bool transposed = draw.one_in(2);
   Index columns = 0;
+  Index rows = 0;
   for (std::size_t i = 0; i < 3; ++i) columns += matrices[i].out;
+  for (std::size_t i = 0; i < 3; ++i) rows = std::max(rows, matrices[i].in);
   for (heed_matrix_layout* const w : {&d.w_query, &d.w_key, &d.w_value}) {
     w->dtype = d.w_query.dtype;
     w->reserved = HEED_STRIDES_DEFAULT;
     w->stride_in = transposed ? 1 : columns;
-    w->stride_out = transposed ? matrices[0].in : 1;
+    w->stride_out = transposed ? rows : 1;
   }
 }
 

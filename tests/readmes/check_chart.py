@@ -2,6 +2,7 @@
 """The table of peers in perf/README.md, the main README's sentence about it, the file of results and
 the chart say the same: check_chart.py SOURCE"""
 
+import json
 import os
 import re
 import sys
@@ -40,10 +41,8 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     peers = os.path.join(sys.argv[1], "perf", "peers")
-    sys.path.insert(0, peers)
-    import results
-
-    found = results.read(os.path.join(peers, "attention.json"))
+    with open(os.path.join(peers, "attention.json"), encoding="utf-8") as file:
+        found = json.load(file)
     with open(os.path.join(sys.argv[1], "README.md"), encoding="utf-8") as file:
         readme = file.read()
     with open(os.path.join(sys.argv[1], "perf", "README.md"), encoding="utf-8") as file:
