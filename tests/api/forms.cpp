@@ -8,7 +8,8 @@ namespace api_test {
 using heed_test::kByte;
 
 std::size_t Tensor::bytes() const {
-  return static_cast<std::size_t>(elements * heed_test::format_of(dtype).bytes);
+  return static_cast<std::size_t>(elements) *
+         static_cast<std::size_t>(heed_test::format_of(dtype).bytes);
 }
 
 void fill(const Tensor& tensor, void* memory, std::uint32_t seed) {
@@ -39,6 +40,17 @@ std::uint32_t& Tensor::reserved() const {
 
 namespace {
 
+/// Sizes that were made wrong may overflow: their tensors are then refused, and nobody asks how
+/// many elements they have.
+std::int64_t product(std::initializer_list<std::int64_t> sizes) {
+  std::uint64_t all = 1;
+  for (const std::int64_t size : sizes) all *= static_cast<std::uint64_t>(size);
+  return static_cast<std::int64_t>(all);
+}
+std::int64_t one_more(std::int64_t size) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(size) + 1);
+}
+
 char kind_of(const heed_layout&) { return 'L'; }
 char kind_of(const heed_score_layout&) { return 'S'; }
 char kind_of(const heed_matrix_layout&) { return 'M'; }
@@ -68,8 +80,8 @@ struct Table {
   }
   template <class T, class Layout>
   Tensor& laid(const std::string& name, T*& field, Bytes& own, Layout& layout, const Axes& axes) {
-    Tensor& tensor = add(name, field, &own, axes[0] * axes[1] * axes[2] * axes[3], layout.dtype,
-                         std::is_const_v<T> ? Tensor::kNumbers : Tensor::kResult);
+    Tensor& tensor = add(name, field, &own, product({axes[0], axes[1], axes[2], axes[3]}),
+                         layout.dtype, std::is_const_v<T> ? Tensor::kNumbers : Tensor::kResult);
     tensor.layout = desc + name;
     tensor.kind = kind_of(layout);
     tensor.at = &layout;
@@ -119,8 +131,8 @@ void add_options(Table& t, heed_attention_desc& d, heed_attention_args& a, Atten
   t.laid("mask", a.mask, m.mask, d.mask, scores_of(d)).dtype = kByte;
   t.laid("bias", a.bias, m.bias, d.bias, scores_of(d));
   t.list("key_lengths", a.key_lengths, d.batch, kI32);
-  t.list("cu_seqlens_q", a.cu_seqlens_q, d.batch + 1, kI32);
-  t.list("cu_seqlens_k", a.cu_seqlens_k, d.batch + 1, kI32);
+  t.list("cu_seqlens_q", a.cu_seqlens_q, one_more(d.batch), kI32);
+  t.list("cu_seqlens_k", a.cu_seqlens_k, one_more(d.batch), kI32);
   t.list("block_table", a.block_table, d.pages > 0 ? d.batch : 0, kI32);
   t.plain("alibi_slopes", a.alibi_slopes, m.slopes, heads);
   t.plain("sinks", a.sinks, m.sinks, heads);
@@ -160,9 +172,9 @@ void add_block(Table& t, BlockForm& f) {
   heed_attention_desc& d = f.attention;
   heed_multihead_desc& b = f.desc;
   heed_multihead_args& a = f.args;
-  const std::int64_t features = d.query_heads * d.features;
-  const std::int64_t key_features = d.key_heads * d.features;
-  const std::int64_t key_values = d.key_heads * d.value_features;
+  const std::int64_t features = product({d.query_heads, d.features});
+  const std::int64_t key_features = product({d.key_heads, d.features});
+  const std::int64_t key_values = product({d.key_heads, d.value_features});
   const std::int64_t out = b.width_out > 0 ? b.width_out : d.value_features;
   const std::int64_t separate = b.combine == HEED_COMBINE_TENSOR ? d.query_heads : 1;
   Tensor* rows = &t.laid("input_query", a.input_query, f.input_query, b.input_query,
@@ -174,7 +186,7 @@ void add_block(Table& t, BlockForm& f) {
   t.matrix("w_key", a.w_key, f.w_key, a.p_key, b.w_key, {1, 1, b.width_key, key_features});
   t.matrix("w_value", a.w_value, f.w_value, a.p_value, b.w_value, {1, 1, b.width_key, key_values});
   t.matrix("w_out", a.w_out, f.w_out, a.p_out, b.w_out,
-           {separate, 1, d.query_heads * d.value_features / separate, out});
+           {separate, 1, product({d.query_heads, d.value_features}) / separate, out});
   t.plain("b_query", a.b_query, f.b_query, features, b.bias_dtype);
   t.plain("b_key", a.b_key, f.b_key, key_features, b.bias_dtype);
   t.plain("b_value", a.b_value, f.b_value, key_values, b.bias_dtype);
@@ -194,8 +206,8 @@ void add_layer(Table& t, GraphForm& f) {
   const std::int64_t nodes = f.graph.desc.nodes;
   const std::int64_t edges = f.graph.desc.edges;
   const std::int64_t own = d.inputs == HEED_GRAPH_PER_NODE ? nodes : 1;
-  const std::int64_t features = d.heads * d.features;
-  const std::int64_t values = d.heads * d.value_features;
+  const std::int64_t features = product({d.heads, d.features});
+  const std::int64_t values = product({d.heads, d.value_features});
   const std::int64_t heads_out = d.combine == HEED_COMBINE_CONCAT ? d.heads : 1;
   t.laid("query", a.query, f.query, d.query, {1, d.heads, nodes, d.features}).needed = true;
   t.laid("key", a.key, f.key, d.key, {1, d.heads, nodes, d.features}).needed = true;
@@ -284,9 +296,11 @@ std::vector<Tensor> tensors_of(BlockBackwardForm& f) {
   t.like(of, "w_value", a.grad_w_value, f.grads[9], g.grad_w_value);
   const std::int64_t width_out =
       t.like(of, "w_out", a.grad_w_out, f.grads[10], g.grad_w_out).axes[3];
-  t.plain("grad_b_query", a.grad_b_query, f.grads[11], d.query_heads * d.features, g.grad_b_dtype);
-  t.plain("grad_b_key", a.grad_b_key, f.grads[12], d.key_heads * d.features, g.grad_b_dtype);
-  t.plain("grad_b_value", a.grad_b_value, f.grads[13], d.key_heads * d.value_features,
+  t.plain("grad_b_query", a.grad_b_query, f.grads[11], product({d.query_heads, d.features}),
+          g.grad_b_dtype);
+  t.plain("grad_b_key", a.grad_b_key, f.grads[12], product({d.key_heads, d.features}),
+          g.grad_b_dtype);
+  t.plain("grad_b_value", a.grad_b_value, f.grads[13], product({d.key_heads, d.value_features}),
           g.grad_b_dtype);
   t.plain("grad_b_out", a.grad_b_out, f.grads[14], width_out, g.grad_b_dtype);
   t.plain("grad_head_weights", a.grad_head_weights, f.grads[15], d.query_heads);
@@ -299,7 +313,7 @@ std::vector<Tensor> tensors_of(SmallGraph& f) {
   Table t = {"desc.", "", type};
   t.list("sources", f.desc.sources, f.desc.edges, type);
   t.list("destinations", f.desc.destinations, f.desc.edges, type);
-  t.list("offsets", f.desc.offsets, f.desc.nodes + 1, type);
+  t.list("offsets", f.desc.offsets, one_more(f.desc.nodes), type);
   return t.all;
 }
 
@@ -330,9 +344,9 @@ std::vector<Tensor> tensors_of(GraphBackwardForm& f) {
   t.like(of, "w_edge_key", a.grad_w_edge_key, *grad++, g.grad_w_edge_key);
   t.like(of, "w_edge_value", a.grad_w_edge_value, *grad++, g.grad_w_edge_value);
   const heed_graph_attention_desc& d = f.layer.desc;
-  t.plain("grad_b_query", a.grad_b_query, *grad++, d.heads * d.features);
-  t.plain("grad_b_key", a.grad_b_key, *grad++, d.heads * d.features);
-  t.plain("grad_b_value", a.grad_b_value, *grad++, d.heads * d.value_features);
+  t.plain("grad_b_query", a.grad_b_query, *grad++, product({d.heads, d.features}));
+  t.plain("grad_b_key", a.grad_b_key, *grad++, product({d.heads, d.features}));
+  t.plain("grad_b_value", a.grad_b_value, *grad++, product({d.heads, d.value_features}));
   t.plain("grad_head_weights", a.grad_head_weights, *grad++, d.heads);
   return t.all;
 }
@@ -362,9 +376,10 @@ std::vector<Tensor> tensors_of(RotateForm& f) {
   Table t = {"", "desc.", HEED_DTYPE_F32};
   t.laid("from", f.from, f.in, d.from, {d.batch, d.heads, d.rows, d.features}).needed = true;
   t.laid("to", f.to, f.out, d.to, {d.batch, d.heads, d.rows, d.features}).needed = true;
-  t.list("positions", f.positions, d.batch * d.rows, kI64);
-  t.list("desc.rotary.cosines", d.rotary.cosines, d.rotary.table_rows * 3, HEED_DTYPE_F32);
-  t.list("desc.rotary.sines", d.rotary.sines, d.rotary.table_rows * 3, HEED_DTYPE_F32);
+  t.list("positions", f.positions, product({d.batch, d.rows}), kI64);
+  t.list("desc.rotary.cosines", d.rotary.cosines, product({d.rotary.table_rows, 3}),
+         HEED_DTYPE_F32);
+  t.list("desc.rotary.sines", d.rotary.sines, product({d.rotary.table_rows, 3}), HEED_DTYPE_F32);
   return t.all;
 }
 
@@ -391,8 +406,8 @@ std::vector<Tensor> tensors_of(ProjectForm& f) {
 std::vector<Tensor> tensors_of(CacheForm& f) {
   heed_rotary& r = f.desc.rotary;
   Table t = {"desc.rotary.", "", HEED_DTYPE_F32};
-  t.list("cosines", r.cosines, r.table_rows * 2, HEED_DTYPE_F32);
-  t.list("sines", r.sines, r.table_rows * 2, HEED_DTYPE_F32);
+  t.list("cosines", r.cosines, product({r.table_rows, 2}), HEED_DTYPE_F32);
+  t.list("sines", r.sines, product({r.table_rows, 2}), HEED_DTYPE_F32);
   return t.all;
 }
 
