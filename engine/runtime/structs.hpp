@@ -108,8 +108,8 @@ std::uint32_t checked_struct_size(const T* given, const char* name) {
   return size;
 }
 
-/// The caller's struct as this library knows it: fields missing from a shorter one are 0, and
-/// additional bytes of a longer one must be 0.
+/// The caller's struct as this library knows it, of that size, so that it may be read again: fields
+/// missing from a shorter one are 0, and additional bytes of a longer one must be 0.
 template <class T>
 T read_struct(const T* given, const char* name) {
   const std::uint32_t size = checked_struct_size(given, name);
@@ -122,6 +122,7 @@ T read_struct(const T* given, const char* name) {
       fail(HEED_STATUS_UNSUPPORTED,
            "%s.struct_size is %u and byte %zu is not 0; this library knows %zu bytes", name, size,
            i, sizeof known);
+  known.struct_size = sizeof known;
   return known;
 }
 
