@@ -239,10 +239,10 @@ TEST_CASE("tensors over graphs are given where the problem has them, and only th
     check_refused<GraphForm>({{w, kGiven, "must be NULL with desc.inputs 0"}});
     const bool value = name[0] == 'v';
     for (const GraphChange& make : {GraphChange(unchanged<GraphForm>), kPerNode})
-      check_refused<GraphForm>(make,
-                               {{b, kGiven, shared},
-                                {[&, w](GraphForm& f) { set(f, w, kNull), also(p, value)(f); },
-                                 std::string("args.p_") + name + " is given; it " + shared}});
+      check_refused<GraphForm>(
+          make, {{b, kGiven, shared},
+                 {[&, w, give = also(p, value)](GraphForm& f) { set(f, w, kNull), give(f); },
+                  std::string("args.p_") + name + " is given; it " + shared}});
   }
   check_refused<GraphForm>(
       kNoResidual, {{"args.data", kGiven, "must be NULL with desc.inputs 0 and desc.residual 0"}});

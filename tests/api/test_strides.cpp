@@ -18,7 +18,8 @@ constexpr std::int64_t kStrides[] = {INT64_MIN, INT64_MAX, kFar, -kFar, std::int
 void spell(const Tensor& tensor, std::int64_t any) {
   const std::array<std::int64_t*, 4> strides = tensor.strides();
   std::int64_t elements = 1;
-  for (const std::size_t axis : {3, tensor.rows_first ? 1 : 2, tensor.rows_first ? 2 : 1, 0}) {
+  const std::size_t rows = tensor.rows_first ? 1 : 2;  // or heads, whichever are closer together
+  for (const std::size_t axis : {std::size_t{3}, rows, 3 - rows, std::size_t{0}}) {
     const bool none = tensor.axes[axis] == 1 && (axis == 0 ? tensor.kind == 'M' : tensor.headless);
     if (strides[axis] != nullptr)
       *strides[axis] = none && axis < 2 ? 0 : tensor.axes[axis] == 1 ? any : elements;
