@@ -2,7 +2,7 @@
 #include "tests/dense/kinds.hpp"
 #include "tests/dense/rotation.hpp"
 #include "tests/oracle/rounding.hpp"
-#include "tests/problem/drawing.hpp"
+#include "tests/problem/draw.hpp"
 #include "tests/support/contexts.hpp"
 
 using namespace heed_test;
@@ -12,17 +12,17 @@ namespace {
 constexpr std::uint32_t kPairs[] = {HEED_ROTARY_HALVES, HEED_ROTARY_INTERLEAVED};
 
 /// Rotations of every form: each choice is drawn on its own.
-class RandomRotations : Drawing {
+class RandomRotations : Draw {
  public:
-  explicit RandomRotations(std::uint64_t seed) : Drawing(seed) {}
+  explicit RandomRotations(std::uint64_t seed) : Draw(seed) {}
 
   Rotation draw() {
-    const Index turned = one_in(12) ? random_.integer(60, 520) : random_.integer(1, 40);
-    Axes shape = {random_.integer(1, 3), random_.integer(1, 4), random_.integer(1, 9), 2 * turned};
-    if (one_in(8)) shape[2] = random_.integer(10, 80);
-    if (one_in(20)) shape[static_cast<std::size_t>(random_.integer(0, 2))] = 0;
+    const Index turned = one_in(12) ? integer(60, 520) : integer(1, 40);
+    Axes shape = {integer(1, 3), integer(1, 4), integer(1, 9), 2 * turned};
+    if (one_in(8)) shape[2] = integer(10, 80);
+    if (one_in(20)) shape[index(3)] = 0;
     const bool some = one_in(3);  // the first features alone
-    if (some) shape[3] += random_.integer(0, 9);
+    if (some) shape[3] += integer(0, 9);
     Rotation r(shape, pick<std::uint32_t>({HEED_ROTARY_HALVES, HEED_ROTARY_INTERLEAVED}),
                draw_types(), draw_places());
     if (some) r.desc.rotary.features = 2 * turned;
@@ -42,33 +42,32 @@ class RandomRotations : Drawing {
 
   /// Where both lie alike, rows are turned in place, too.
   RotationPlaces draw_places() {
-    const Arrangement from = draw_arrangement();
-    return {from, one_in(2) ? from : draw_arrangement(),
-            static_cast<std::size_t>(random_.integer(0, 3))};
+    const Arrangement from = arrangement();
+    return {from, one_in(2) ? from : arrangement(), index(4)};
   }
 
   void repeat_axis(Rotation& r) {
     Axes strides = strides_of(Arrangement::kContiguous, r.from.shape());
-    strides[static_cast<std::size_t>(random_.integer(0, 2))] = 0;
+    strides[index(3)] = 0;
     if (strides == Axes{}) return;  // that would mean the default
     const std::uint32_t dtype = r.desc.from.dtype;
     r.from = Tensor(r.from.shape(), strides, 0, r.from.dtype());
     r.desc.from = r.from.layout();
     r.desc.from.dtype = dtype;
-    r.from.fill([&] { return random_.normal(); });
+    fill_normally(r.from, bits());
   }
 
   /// Angles by base and position, or tables of anything.
   void draw_turns(Rotation& r) {
     const bool tables = one_in(4);
-    if (tables) r.give_tables(90, one_in(2) ? 0 : random_.integer(1, 6));
+    if (tables) r.give_tables(90, one_in(2) ? 0 : integer(1, 6));
     if (!tables && one_in(3))
       r.desc.rotary.base = pick<double>({0.5, 1, 2, 5e5, 1e6, 1e308, 1e-256});
     const Index last = tables ? 90 : Index{1} << 40;
     if (one_in(3))
       r.draw_positions(tables ? 90 : pick<Index>({2, 100000, last}));
     else
-      r.desc.position = tables ? random_.integer(0, 90 - r.desc.rows)
+      r.desc.position = tables ? integer(0, 90 - r.desc.rows)
                                : pick<Index>({0, 1, 5, 999, 1000000, Index{1} << 31, last - 80});
   }
 };

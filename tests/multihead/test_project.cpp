@@ -3,7 +3,7 @@
 
 #include "tests/dense/kinds.hpp"
 #include "tests/oracle/project.hpp"
-#include "tests/problem/drawing.hpp"
+#include "tests/problem/draw.hpp"
 #include "tests/problem/weight_matrix.hpp"
 #include "tests/support/contexts.hpp"
 
@@ -101,16 +101,16 @@ constexpr std::uint32_t kTypes[] = {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_B
                                     HEED_DTYPE_F16};
 
 /// Projections of every form: each choice is drawn on its own.
-class RandomProjections : Drawing {
+class RandomProjections : Draw {
  public:
-  explicit RandomProjections(std::uint64_t seed) : Drawing(seed) {}
+  explicit RandomProjections(std::uint64_t seed) : Draw(seed) {}
 
   Projection draw() {
-    ProjectSizes sizes = {random_.integer(1, 3), random_.integer(1, 30), random_.integer(1, 40),
-                          random_.integer(1, 40), one_in(4) ? random_.integer(2, 4) : 1};
-    if (one_in(6)) sizes.rows = random_.integer(31, 200);
-    if (one_in(6)) sizes.in = random_.integer(120, 200);
-    if (one_in(6)) sizes.out = random_.integer(120, 200);
+    ProjectSizes sizes = {integer(1, 3), integer(1, 30), integer(1, 40), integer(1, 40),
+                          one_in(4) ? integer(2, 4) : 1};
+    if (one_in(6)) sizes.rows = integer(31, 200);
+    if (one_in(6)) sizes.in = integer(120, 200);
+    if (one_in(6)) sizes.out = integer(120, 200);
     if (one_in(20)) (one_in(2) ? sizes.batch : sizes.rows) = 0;
     Projection p(sizes, draw_choice());
     if (one_in(10)) repeat_axis(p);
@@ -128,10 +128,10 @@ class RandomProjections : Drawing {
            {&choice.x, &choice.y, &choice.w.dtype, &choice.w.bias_dtype})
         *dtype = pick<std::uint32_t>(
             {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16});
-    choice.x_lies = draw_arrangement();
-    choice.y_lies = draw_arrangement();
-    choice.misalign = static_cast<std::size_t>(random_.integer(0, 3));
-    choice.w.arrangement = draw_arrangement();
+    choice.x_lies = arrangement();
+    choice.y_lies = arrangement();
+    choice.misalign = index(4);
+    choice.w.arrangement = arrangement();
     choice.w.bias = !one_in(3);
     return choice;
   }
@@ -143,7 +143,7 @@ class RandomProjections : Drawing {
     p.x = Tensor(p.x.shape(), strides, 0, p.x.dtype());
     p.desc.x = p.x.layout();
     p.desc.x.stride_head = 0;
-    p.x.fill([&] { return random_.normal(); });
+    fill_normally(p.x, bits());
   }
 };
 

@@ -21,6 +21,12 @@ namespace heed_test {
 /// Whether a tensor is read or written: elements of an output must lie apart.
 enum class Use { kRead, kWritten };
 
+/// Of numbers that a fuzzer or a seed draws.
+inline void fill_normally(Tensor& tensor, std::uint64_t seed) {
+  Random random(seed);
+  tensor.fill([&] { return random.normal(); });
+}
+
 class Draw {
  public:
   /// From bytes, the last first. Where they have run out, every choice is the first.

@@ -15,12 +15,6 @@
 
 namespace heed_test {
 
-/// Of numbers that a fuzzer or a seed draws.
-inline void fill_normally(Tensor& tensor, std::uint64_t seed) {
-  Random random(seed);
-  tensor.fill([&] { return random.normal(); });
-}
-
 /// Gradients that `Of` names, `kCount` of them. The gradient of out is given, normally distributed;
 /// that of lse is not, and none is asked for.
 template <class Desc, class Args, class Of, std::size_t kCount>

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/problem/draw.hpp"
 #include "tests/problem/draw_graphs.hpp"
-#include "tests/problem/drawing.hpp"
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_forms.hpp"
 #include "tests/support/merge.hpp"
@@ -468,9 +468,9 @@ struct GraphAttentionBackward : Drawn {
 };
 
 /// Parts of any form, some of them empty.
-struct Merging : Drawn, private Drawing {
-  explicit Merging(std::uint64_t seed) : Drawing(seed), packed(one_in(3)), m(draw()) {
-    m.fill(random_.bits());
+struct Merging : Drawn, private Draw {
+  explicit Merging(std::uint64_t seed) : Draw(seed), packed(one_in(3)), m(draw()) {
+    m.fill(bits());
     for (Tensor& lse : m.lses)
       lse.each([&](const Axes& at) {
         if (one_in(4)) lse.set(at, -kInfinity);
@@ -487,12 +487,11 @@ struct Merging : Drawn, private Drawing {
     line = line_of(m);
   }
   Merge draw() {
-    const auto dtype = static_cast<std::uint32_t>(random_.integer(1, 4));
-    const auto wide = static_cast<std::uint32_t>(random_.integer(1, 2));
-    const Axes shape = {packed ? 1 : random_.integer(1, 3), random_.integer(1, 3),
-                        random_.integer(1, 9), random_.integer(1, 40)};
-    return Merge(shape, static_cast<std::size_t>(random_.integer(1, 4)), {dtype, wide, dtype, wide},
-                 {draw_arrangement(), draw_arrangement()});
+    const auto dtype = static_cast<std::uint32_t>(integer(1, 4));
+    const auto wide = static_cast<std::uint32_t>(integer(1, 2));
+    const Axes shape = {packed ? 1 : integer(1, 3), integer(1, 3), integer(1, 9), integer(1, 40)};
+    return Merge(shape, static_cast<std::size_t>(integer(1, 4)), {dtype, wide, dtype, wide},
+                 {arrangement(), arrangement()});
   }
   bool packed;
   Merge m;
