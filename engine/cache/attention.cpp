@@ -115,7 +115,6 @@ CacheAttention::CacheAttention(const heed_cache& cache, const heed_cache_attenti
   desc_.key.dtype = desc_.value.dtype = p.dtype;
   desc_.pages = p.pages;
   desc_.page_rows = p.page_rows;
-  args_.struct_size = sizeof args_;  // which has what a caller's may be too short for
   args_.key = cache.pool(p.key, desc.layer);
   args_.value = cache.pool(p.value, desc.layer);
   if (is_scaled(p.type)) {

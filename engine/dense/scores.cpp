@@ -269,14 +269,16 @@ void Scores<Real>::add_far_alibi(const Panel<Real>& panel, const KeyBlock& block
     std::copy_n(after, keys * panel.pitch, before);
     kernels_.panels.alibi(panel.vectors, after, keys, position, slope);
     for (std::size_t at = 0; at < keys * panel.pitch; ++at) {
-      if (!std::isfinite(before[at])) after[at] = before[at];
-      if (std::isfinite(after[at]) || !std::isfinite(before[at])) continue;
+      if (std::isfinite(after[at])) continue;
+      if (!std::isfinite(before[at])) {
+        after[at] = before[at];
+        continue;
+      }
       const std::size_t i = at % panel.pitch;
-      const std::size_t key = at / panel.pitch;
-      after[at] = finite_score<Real>(
-          static_cast<double>(before[at]) -
-          static_cast<double>(slope[i]) *
-              std::fabs(static_cast<double>(position[i]) - static_cast<double>(key)));
+      const auto key = static_cast<double>(at / panel.pitch);
+      after[at] = finite_score<Real>(static_cast<double>(before[at]) -
+                                     static_cast<double>(slope[i]) *
+                                         std::fabs(static_cast<double>(position[i]) - key));
     }
     for (std::size_t i = 0; i < panel.pitch; ++i) position[i] -= static_cast<Real>(kKeys);
   }

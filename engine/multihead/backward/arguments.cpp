@@ -58,7 +58,6 @@ InnerBackward checked_arguments(const heed_multihead_backward_plan& plan,
   as_given.keep = plan.problem.kept;
   within("args.block", [&] {
     inner.attention = placed_arguments(plan.block, args.block, inner.tensors);
-    inner.attention.struct_size = sizeof inner.attention;  // a caller's may be shorter
     inner.attention.lse = nullptr;
     validate(as_given, args.block, inner.attention, prepared_for(*plan.context),
              plan.problem.kept ? plan.block.space.kept_bytes : 0);
