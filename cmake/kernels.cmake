@@ -102,6 +102,8 @@ function(heed_add_families target isa type)
   target_sources(${target} INTERFACE $<TARGET_OBJECTS:${objects}>)
 endfunction()
 
+# heed_add_kernels(<target>): all kernels. HEED_KERNEL_OBJECTS becomes the objects that are compiled
+# for one instruction set each.
 function(heed_add_kernels target)
   target_include_directories(${target} SYSTEM PRIVATE ${HEED_XSIMD_INCLUDE_DIR})
   foreach(isa ${heed_isas})
@@ -114,6 +116,10 @@ function(heed_add_kernels target)
     string(TOUPPER ${isa} upper)
     target_compile_definitions(${target} PRIVATE HEED_ISA_${upper})
   endforeach()
+  set(HEED_KERNEL_OBJECTS
+    "$<FILTER:$<TARGET_OBJECTS:${target}>,INCLUDE,/engine/kernels/>"
+    $<TARGET_PROPERTY:${target},INTERFACE_SOURCES>
+    PARENT_SCOPE)
 endfunction()
 
 # Executors that are wanted and found, compiled in side by side and chosen at run time.

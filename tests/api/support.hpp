@@ -180,11 +180,6 @@ struct Tensors {
   static std::size_t count(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
     return static_cast<std::size_t>(a * b * c * d);
   }
-  bool out_untouched() const {
-    for (const float x : out)
-      if (std::memcmp(&x, &kUntouched, sizeof x) != 0) return false;
-    return true;
-  }
 
   static constexpr float kUntouched = -12345.678F;
   std::vector<float> query, key, value, out;

@@ -113,7 +113,6 @@ class Block {
   Outputs run_all(const char* isa);
 
   Index key_heads() const { return key_heads_of(attention.desc); }
-  Index head_width() const { return value_features_of(attention.desc); }
   Index out_width() const { return out.shape()[3]; }
   /// Of queries, keys and values, and out if there is one.
   std::vector<WeightMatrix*> matrices();
