@@ -275,10 +275,11 @@ void Scores<Real>::add_far_alibi(const Panel<Real>& panel, const KeyBlock& block
         continue;
       }
       const std::size_t i = at % panel.pitch;
-      const auto key = static_cast<double>(at / panel.pitch);
+      const std::size_t key = at / panel.pitch;
+      const double distance =
+          std::fabs(static_cast<double>(position[i]) - static_cast<double>(key));
       after[at] = finite_score<Real>(static_cast<double>(before[at]) -
-                                     static_cast<double>(slope[i]) *
-                                         std::fabs(static_cast<double>(position[i]) - key));
+                                     static_cast<double>(slope[i]) * distance);
     }
     for (std::size_t i = 0; i < panel.pitch; ++i) position[i] -= static_cast<Real>(kKeys);
   }
