@@ -1,5 +1,5 @@
 // Multi-head blocks: heed_multihead_plan_create and _run.
-#include "tests/fuzz/block_case.hpp"
+#include "tests/fuzz/attention.hpp"
 #include "tests/fuzz/check.hpp"
 #include "tests/fuzz/plan.hpp"
 
@@ -7,29 +7,32 @@ using namespace heed_test;
 
 namespace {
 
-void run(Draw& draw, const heed_multihead_plan* plan, BlockCase& block) {
-  block.make(draw);
-  AttentionCase& attention = block.attention();
-  heed_attention_args inner = inner_args(attention);
+void run(Draw& draw, const heed_multihead_plan* plan, Block& block) {
+  Problem& attention = block.attention;
+  draw_arrays(draw, kSmallBlocks, attention);
+  const bool spoilt = spoil(draw, attention);
+  draw_arrays(draw, block);
+  const Block::Prepared prepared = block.prepare(fuzz_context());
+  heed_multihead_args args = block.args(prepared);
+  heed_attention_args inner = *args.attention;
   const bool inner_damaged = draw.damage_pointers(inner, kBytewise);
   const Versioned<heed_attention_args> inner_given(draw, inner);
-  heed_multihead_args args = block.args();
   args.attention = inner_given.get();
   const bool damaged = draw.damage_pointers(args, kBlockObjects) || inner_damaged;
   const Versioned<heed_multihead_args> given(draw, args);
   const RunSpace space(draw, plan);
   const heed_status status = heed_multihead_plan_run(plan, given.get(), space.get(), space.bytes());
   const bool odd = given.odd() || inner_given.odd();
-  if (!ran(status, space, attention.valid() && !damaged && !odd)) {
-    check_untouched(block.out());
-    return attention.check_untouched();
+  if (!ran(status, space, !spoilt && !damaged && !odd)) {
+    check_untouched(block.out);
+    return check_further_untouched(attention);
   }
   const heed_multihead_args known = given.known();
   const heed_attention_args none = HEED_ATTENTION_ARGS_INIT;
   const heed_attention_args known_inner = known.attention == nullptr ? none : inner_given.known();
   const Expected want = expect(block.given(known, known_inner));
-  check_equal("out", block.out(), want.out);
-  attention.check_further(known_inner, want);
+  check_equal("out", block.out, want.out);
+  check_further(attention, known_inner, want);
 }
 
 void plan(Draw& draw, heed_attention_desc attention, heed_multihead_desc desc, bool damaged) {
@@ -43,17 +46,17 @@ void plan(Draw& draw, heed_attention_desc attention, heed_multihead_desc desc, b
   const heed_status status = heed_multihead_plan_create(fuzz_context().get(), given.get(), &made);
   const MultiheadPlan owner(made);
   if (!planned(status, made, damaged || inner.odd() || given.odd(), {"desc."})) return;
-  const heed_multihead_desc known = given.known();
-  BlockCase block(known, inner_of(known, inner.known()));
-  if (block.small() && worth_running(draw, damaged)) run(draw, made, block);
+  heed_multihead_desc known = given.known();
+  if (std::optional<Block> block = small_block(draw, known, inner.known()))
+    if (worth_running(draw, damaged)) run(draw, made, *block);
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Draw first(data, size);
-  const heed_attention_desc attention = draw_attention(first, true);
-  const heed_multihead_desc block = draw_block(first, attention);
+  const heed_attention_desc attention = draw_attention(first, kSmallBlocks);
+  const heed_multihead_desc block = draw_block_desc(first, attention, Lengths::kSmall);
   each_variant(first, [&](Draw& draw, bool damaged) { plan(draw, attention, block, damaged); });
   return 0;
 }

@@ -1,23 +1,27 @@
 // Dense attention: heed_attention_plan_create, _run and heed_attention.
-#include "tests/fuzz/attention_case.hpp"
-#include "tests/fuzz/check.hpp"
+#include "tests/fuzz/attention.hpp"
 #include "tests/fuzz/plan.hpp"
 
 using namespace heed_test;
 
 namespace {
 
-void run(Draw& draw, const heed_attention_plan* plan, AttentionCase& attention) {
-  attention.make(draw);
-  heed_attention_args args = attention.args();
+void run(Draw& draw, const heed_attention_plan* plan, Problem& p) {
+  draw_arrays(draw, kSmallForms, p);
+  const bool spoilt = spoil(draw, p);
+  heed_attention_args args = p.args();
   const bool damaged = draw.damage_pointers(args, kBytewise);
   Versioned<heed_attention_args> given(draw, args);
   const RunSpace space(draw, plan);
   const heed_status status = heed_attention_plan_run(plan, given.get(), space.get(), space.bytes());
-  if (ran(status, space, attention.valid() && !damaged && !given.odd()))
-    attention.check_outputs(given.known());
-  else
-    attention.check_untouched();
+  if (!ran(status, space, !spoilt && !damaged && !given.odd())) {
+    check_untouched(p.out);
+    return check_further_untouched(p);
+  }
+  const heed_attention_args known = given.known();
+  const Expected want = expect(p.desc, known, model_of(p, known));
+  check_equal("out", p.out, chosen(p.out.numbers(), want));
+  check_further(p, known, want);
 }
 
 void plan(Draw& draw, heed_attention_desc desc, bool damaged) {
@@ -27,16 +31,18 @@ void plan(Draw& draw, heed_attention_desc desc, bool damaged) {
   const heed_status status = heed_attention_plan_create(fuzz_context().get(), given.get(), &made);
   const Plan owner(made);
   if (!planned(status, made, damaged || given.odd(), {"desc."})) return;
-  AttentionCase attention(given.known(), true);
-  if (attention.small() && worth_running(draw, damaged)) run(draw, made, attention);
+  heed_attention_desc known = given.known();
+  const bool worth = small(LaidOutAttention(known).all(false)) && little_work(known);
+  if (!worth || !worth_running(draw, damaged)) return;
+  Problem problem = Problem::of(known, draw.index(4));
+  run(draw, made, problem);
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Draw first(data, size);
-  heed_attention_desc valid = draw_attention(first, false);
-  draw_layouts(first, valid, first.one_in(4));
+  const heed_attention_desc valid = draw_attention(first, kSmallForms);
   each_variant(first, [&](Draw& draw, bool damaged) { plan(draw, valid, damaged); });
   return 0;
 }

@@ -59,6 +59,7 @@ class GradientProblem {
     desc_.accumulate = 1;
     before_ = std::move(before);
   }
+  bool accumulates() const { return desc_.accumulate != 0; }
   const std::array<std::optional<Tensor>, kCount>& before() const { return before_; }
 
   /// Puts into gradients what is there before a run.
