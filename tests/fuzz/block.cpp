@@ -55,8 +55,9 @@ void plan(Draw& draw, heed_attention_desc attention, heed_multihead_desc desc, b
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Draw first(data, size);
-  const heed_attention_desc attention = draw_attention(first, kSmallBlocks);
+  heed_attention_desc attention = draw_attention(first, kSmallBlocks);
   const heed_multihead_desc block = draw_block_desc(first, attention, Lengths::kSmall);
+  attention.query = HEED_LAYOUT_INIT;  // which says whether all is float64, and the block does now
   each_variant(first, [&](Draw& draw, bool damaged) { plan(draw, attention, block, damaged); });
   return 0;
 }

@@ -99,10 +99,11 @@ void plan(Draw& draw, heed_attention_desc attention, heed_multihead_desc block,
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Draw first(data, size);
-  const heed_attention_desc attention = draw_attention(first, kSmallBlockGradients);
+  heed_attention_desc attention = draw_attention(first, kSmallBlockGradients);
   heed_multihead_desc block = draw_block_desc(first, attention, Lengths::kSmall);
   block.keep = first.choice(1);
   const heed_multihead_backward_desc desc = draw_backward(first, block);
+  attention.query = HEED_LAYOUT_INIT;  // which says whether all is float64, and the block does now
   each_variant(first,
                [&](Draw& draw, bool damaged) { plan(draw, attention, block, desc, damaged); });
   return 0;
