@@ -10,6 +10,7 @@ namespace heed {
 
 template <class Real>
 Real* KeptProbs<Real>::at(const Panel<Real>& panel, std::int64_t k) const {
+  if (!keeps_) return scratch();
   return scratch() + static_cast<std::size_t>(plan_.largest_block + k) * panel.pitch;
 }
 
@@ -30,6 +31,7 @@ Real* KeptProbs<Real>::row_max_of(const Panel<Real>& panel, std::int64_t k) cons
 template <class Real>
 void KeptProbs<Real>::keep(const Panel<Real>& panel, const KeyBlock& block,
                            const KeyRanges& needed) const {
+  if (!keeps_) return;
   Real* const probs = at(panel, block.begin);
   const std::size_t lanes = panel.pitch / panel.vectors;
   for (std::size_t w = 0; w < panel.vectors; ++w) {
@@ -44,6 +46,7 @@ void KeptProbs<Real>::keep(const Panel<Real>& panel, const KeyBlock& block,
 
 template <class Real>
 void KeptProbs<Real>::skip(const Panel<Real>& panel, const KeyBlock& block) const {
+  if (!keeps_) return;
   std::fill_n(row_max_of(panel, block.begin), panel.pitch, std::numeric_limits<Real>::infinity());
 }
 

@@ -18,9 +18,17 @@ class KeptProbs {
   /// The slab is the thread's.
   KeptProbs(const heed_attention_plan& plan, const heed_attention_args& args,
             const Sequence& sequence, std::byte* slab)
-      : plan_(plan), args_(args), sequence_(sequence), slab_(slab) {}
+      : plan_(plan),
+        args_(args),
+        sequence_(sequence),
+        keeps_(plan.keeps_probs(sequence)),
+        slab_(slab) {}
 
-  /// Where the panel's probabilities of key k and those after it lie, [key][pitch].
+  /// Whether the sequence's probabilities are kept; else keep() and skip() do nothing.
+  bool keeps() const { return keeps_; }
+
+  /// Where the panel's probabilities of key k and those after it lie, [key][pitch]; where they are
+  /// not kept, all blocks' at the same place.
   Real* at(const Panel<Real>& panel, std::int64_t k) const;
 
   /// The block's probabilities are there, for those keys that vectors need; the others are 0.
@@ -47,6 +55,7 @@ class KeptProbs {
   const heed_attention_plan& plan_;
   const heed_attention_args& args_;
   const Sequence& sequence_;
+  const bool keeps_;
   std::byte* const slab_;
 };
 

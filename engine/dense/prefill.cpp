@@ -20,6 +20,7 @@
 #include "engine/dense/output.hpp"
 #include "engine/dense/panel.hpp"
 #include "engine/dense/placement.hpp"
+#include "engine/dense/query_block.hpp"
 #include "engine/dense/scores.hpp"
 #include "engine/dense/strategy.hpp"
 #include "engine/dense/totals.hpp"
@@ -34,92 +35,53 @@ namespace {
 /// Packing a tile of values pays off if at least this many panels read it.
 constexpr std::int64_t kPanelsThatPayForPacking = 3;
 
-/// The query block, and the pack, that a task computes.
-struct Place {
-  std::int64_t batch, pack, query_block;
-
-  /// Where later rows attend more keys, the last query blocks take longest and come first.
-  /// Otherwise the blocks of a pack follow each other, so that its keys stay in the shared cache.
-  static Place of(const heed_attention_plan& plan, std::int64_t task) {
-    const Problem& p = plan.problem;
-    const std::int64_t packs = p.batch * plan.packs();
-    const std::int64_t pack = p.triangular() ? task % packs : task / plan.query_blocks;
-    return {pack / plan.packs(), pack % plan.packs(),
-            p.triangular() ? plan.query_blocks - 1 - task / packs : task % plan.query_blocks};
-  }
-};
-
+/// Computes query blocks, in the buffers of one thread.
 template <class Real>
-class QueryBlock {
+class Prefill {
  public:
-  QueryBlock(const heed_attention_plan& plan, const heed_attention_args& args, const Place& place,
-             std::byte* slab, RowResult<Real>* results, Parts parts)
-      : plan_(plan),
-        problem_(plan.problem),
+  /// The slab is the thread's. Where there are `parts`, pairs of bfloat16 are multiplied.
+  Prefill(const heed_attention_args& args, const QueryBlock& block, std::byte* slab,
+          RowResult<Real>* results, Parts parts)
+      : plan_(*block.plan),
+        problem_(plan_.problem),
         args_(args),
-        kernels_(kernels_of<Real>(*plan.context->kernels)),
+        kernels_(kernels_of<Real>(*plan_.context->kernels)),
         products_(products_of(kernels_, parts)),
-        place_(place),
-        sequence_(sequence_of(problem_, args, place.batch)),
-        pack_{place.pack * plan.pack_heads, plan.pack_heads, nullptr},
-        key_head_(pack_.head / problem_.group()),
-        scores_(plan, args, sequence_, HEED_WEIGHTS_PROBABILITIES, slab, parts),
-        values_(plan, args, sequence_, key_head_, slab, parts),
-        output_(plan, args, sequence_, slab, results),
-        kept_(plan, args, sequence_, slab),
-        keeps_(plan.keeps_probs(sequence_)),
-        cut_(plan.pack_heads * sequence_.query_length, plan.panel_rows, kernels_.panels.lanes),
+        block_(block),
+        scores_(plan_, args, block.sequence, HEED_WEIGHTS_PROBABILITIES, slab, parts),
+        values_(plan_, args, block.sequence, block.key_head, slab, parts),
+        output_(plan_, args, block.sequence, slab, results),
+        kept_(plan_, args, block.sequence, slab),
         slab_(slab),
-        results_(results) {
-    const std::int64_t panels_per_block = plan.tile_q / plan.panel_rows;
-    first_panel_ = place.query_block * panels_per_block;
-    panels_ = std::min(panels_per_block, cut_.panels() - first_panel_);
-    if (plan.decodes(sequence_)) panels_ = 0;
-  }
+        results_(results) {}
 
-  /// `next`: what this thread attends after this; nullptr: not known.
+  /// Attends all keys and writes the block's rows. `next`: what this thread computes after it;
+  /// nullptr: not known.
   void attend(const QueryBlock* next) const {
-    std::int64_t key_begin = sequence_.key_length;
+    std::int64_t key_begin = block_.sequence.key_length;
     std::int64_t key_end = 0;
-    for (std::int64_t p = 0; p < panels_; ++p) {
+    for (std::int64_t p = 0; p < block_.panels; ++p) {
       const Panel<Real> panel = this->panel(p);
       begin(panel);
       key_begin = std::min(key_begin, panel.key_begin);
       key_end = std::max(key_end, panel.key_end);
     }
-    const bool pack = packs(panels_);
-    if (keeps_)
-      attend_and_show(this->tile(key_begin, key_end, pack), key_end);
+    if (kept_.keeps())
+      attend_by_panel(tile(key_begin, key_end, packs(block_.panels)), key_end);
     else
-      attend_tiles(key_begin, key_end, pack, next);
+      attend_by_tile(key_begin, key_end, next);
     if (products_.depth == 1 || problem_.hard) return;
-    for (std::int64_t p = 0; p < panels_; ++p) attend_without_pairs(p);
-  }
-
-  /// Attends panel p again, and writes those rows of it, and of the weights that are kept.
-  void attend_rows(std::int64_t p, const bool* rows) const {
-    const Panel<Real> panel = this->panel(p);
-    begin(panel);
-    attend_keys(panel, false);
-    complete(panel);
-    const std::size_t features = value_features();
-    Real* const sums = panel.state.accumulators;
-    kernels_.panels.normalise(panel.vectors, sums, panel.state.row_sum, features, sums);
-    Real* const row = buffer(plan_.slab.rows);
-    for (std::size_t i = 0; i < panel.rows; ++i) {
-      if (!rows[i]) continue;
-      for (std::size_t x = 0; x < features; ++x) row[x] = sums[x * panel.pitch + i];
-      output_.write_row(panel, i, row);
-    }
-    if (keeps_)
-      kept_.write(panel, block_keys(panel, products_, problem_.value_features), scores_, rows);
+    for (std::int64_t p = 0; p < block_.panels; ++p) attend_without_pairs(p);
   }
 
  private:
   /// The keys and values [begin, end), fetched when the first panel attends one of them.
   struct Tile {
     std::int64_t begin, end;
-    bool pack;
+    bool packed;
+    /// Values that are not finite are kept from rows that may not attend them: slow, and needed
+    /// only where finish() finds a leak.
+    bool isolated = false;
     bool loaded = false;
     RowsView<Real> key = {};
     RowsView<Real> value = {};
@@ -127,44 +89,77 @@ class QueryBlock {
     Ahead* ahead = nullptr;       ///< what comes after it, if that is known
   };
 
+  /// A key block of a tile that some row of a panel attends.
+  struct Attended {
+    KeyBlock block;
+    std::int64_t first;  ///< key of the tile
+    RowsView<Real> keys;
+    Allowed allowed;
+    KeyRanges needed;
+  };
+
   /// Tile by tile, each of which all panels read.
-  void attend_tiles(std::int64_t key_begin, std::int64_t key_end, bool pack,
-                    const QueryBlock* next) const {
+  void attend_by_tile(std::int64_t key_begin, std::int64_t key_end, const QueryBlock* next) const {
     for (std::int64_t k = key_begin; k < key_end;) {
-      Tile tile = this->tile(k, key_end, pack);
+      Tile tile = this->tile(k, key_end, packs(block_.panels));
       std::optional<Ahead> ahead;
       if (plan_.tasks > 1 && tile.begin == key_begin && tile.end == key_end) {
-        find_ahead(ahead.emplace(), next);
+        block_.find_ahead(args_, next, ahead.emplace());
         tile.ahead = &*ahead;
       }
-      for (std::int64_t p = 0; p < panels_; ++p) attend_tile(this->panel(p), tile, false);
+      for (std::int64_t p = 0; p < block_.panels; ++p)
+        problem_.hard ? choose(this->panel(p), tile) : attend_tile(this->panel(p), tile);
       k = tile.end;
     }
-    for (std::int64_t p = 0; p < panels_; ++p) finish(this->panel(p));
+    for (std::int64_t p = 0; p < block_.panels; ++p)
+      problem_.hard ? write_chosen(this->panel(p)) : write(this->panel(p));
   }
 
   /// Panel by panel, because the probabilities of one are kept for the weights. `tile` is the first
   /// one; it serves all panels if it has all keys.
-  void attend_and_show(Tile tile, std::int64_t key_end) const {
-    for (std::int64_t p = 0; p < panels_; ++p) {
+  void attend_by_panel(Tile tile, std::int64_t key_end) const {
+    for (std::int64_t p = 0; p < block_.panels; ++p) {
       const Panel<Real> panel = this->panel(p);
-      if (tile.end >= key_end) {
-        attend_tile(panel, tile, false);
-      } else {
-        attend_keys(panel, false);
-      }
+      if (tile.end >= key_end)
+        attend_tile(panel, tile);
+      else
+        attend_keys(panel, packs(1), false);
       const bool isolated = finish(panel);
-      const std::int64_t step = block_keys(panel, products_, problem_.value_features);
-      if (kept_.write(panel, step, scores_) || isolated) tile.loaded = false;
+      output_.write(panel);
+      const bool weighed = kept_.write(panel, block_keys(panel), scores_);
+      if (isolated || weighed) tile.loaded = false;  // the buffers hold other keys
     }
   }
 
-  /// One panel against one tile. `isolate` keeps values that are not finite from rows that may not
-  /// attend them: slow, and needed only where finish() finds a leak.
-  void attend_tile(const Panel<Real>& panel, Tile& tile, bool isolate) const {
-    const std::int64_t step = block_keys(panel, products_, problem_.value_features);
+  /// One panel against all its keys, by itself.
+  void attend_keys(const Panel<Real>& panel, bool packed, bool isolated) const {
+    for (std::int64_t k = panel.key_begin; k < panel.key_end;) {
+      Tile tile = this->tile(k, panel.key_end, packed);
+      tile.isolated = isolated;
+      attend_tile(panel, tile);
+      k = tile.end;
+    }
+  }
+
+  /// One panel against one tile.
+  void attend_tile(const Panel<Real>& panel, Tile& tile) const {
+    each_block(panel, tile, [&](const Attended& keys) {
+      RowState<Real> state = panel.state;
+      state.ahead = tile.ahead;
+      state.fresh = *panel.summed == Summed::kNothing;
+      if (state.fresh) *panel.summed = Summed::kKeys;
+      Real* const probs = kept_.at(panel, keys.block.begin);
+      weigh(panel, keys, state, probs);
+      kept_.keep(panel, keys.block, keys.needed);
+      accumulate(panel, keys, tile, state, probs);
+    });
+  }
+
+  /// Calls function(keys) for the key blocks of the tile that some row of the panel attends.
+  template <class Function>
+  void each_block(const Panel<Real>& panel, Tile& tile, Function&& function) const {
+    const std::int64_t step = block_keys(panel);
     const std::int64_t end = std::min(tile.end, panel.key_end);
-    const auto features = static_cast<std::size_t>(problem_.features);
     std::int64_t next = 0;
     for (std::int64_t k = std::max(tile.begin, panel.key_begin); k < end; k = next) {
       next = std::min(round_down(k, step) + step, end);
@@ -172,66 +167,76 @@ class QueryBlock {
       if (k % kFoldKeys == 0 && *panel.summed != Summed::kNothing) totals(panel).take();
       const Allowed allowed = scores_.allowed(panel, block);
       if (allowed == Allowed::kNone) {
-        if (keeps_) kept_.skip(panel, block);
+        kept_.skip(panel, block);
         continue;
       }
       load(tile);
-      Real* const probs = keeps_ ? kept_.at(panel, k) : buffer(plan_.slab.scores);
-      const RowsView<Real> keys = from_row(tile.key, k - tile.begin);
-      const KeyRanges needed = scores_.needed(panel, block);
-      if (problem_.hard) {
-        scores_.compute(panel, keys, block, needed, allowed, probs);
-        argmax(panel).look(kernels_, probs, k, block.keys, panel.rows, panel.vectors);
-        continue;
-      }
-
-      RowState<Real> state = panel.state;
-      state.ahead = tile.ahead;
-      state.fresh = *panel.summed == Summed::kNothing;
-      if (state.fresh) *panel.summed = Summed::kKeys;
-      const std::size_t accumulated = totals(panel).rows_summed();
-      const auto score_and_weigh = [&](std::size_t from, std::size_t to) {
-        if (from == to) return;
-        const auto at = static_cast<std::int64_t>(from);
-        Real* const scores = probs + from * panel.pitch;
-        const KeyRanges here = clipped(needed, from, to);
-        scores_.compute(panel, from_row(keys, at), {k + at, to - from}, here, allowed, scores);
-        products_.softmax(panel.vectors, scores, here, from, state, accumulated);
-      };
-      const bool fuses = allowed != Allowed::kSome && scores_.plain();
-      const FusedKeys fused =
-          fuses ? fused_keys(panel, block, state.fresh) : FusedKeys{block.keys, 0};
-      score_and_weigh(0, fused.begin);
-      if (fused.count > 0)
-        products_.qk_softmax(panel.vectors, from_row(keys, static_cast<std::int64_t>(fused.begin)),
-                             fused.count, panel.query, features, probs + fused.begin * panel.pitch,
-                             fused.begin, state, accumulated);
-      score_and_weigh(fused.begin + fused.count, block.keys);
-      if (keeps_) kept_.keep(panel, block, needed);
-
-      // Isolated blocks are packed where a tile would be: then all of its blocks are.
-      if (isolate && (excludes(allowed) || values_.packed_always())) {
-        values_.accumulate_isolated(panel, state, from_row(tile.value, k - tile.begin), block,
-                                    needed, probs, scores_.attended(panel, block));
-      } else {
-        values_.accumulate(panel, state, values_.from_key(tile.values, k - tile.begin), block,
-                           needed, probs);
-      }
+      const std::int64_t first = k - tile.begin;
+      function(
+          Attended{block, first, from_row(tile.key, first), allowed, scores_.needed(panel, block)});
     }
+  }
+
+  /// Scores of keys, and what softmax makes of them. Most are in registers in between.
+  void weigh(const Panel<Real>& panel, const Attended& keys, const RowState<Real>& state,
+             Real* probs) const {
+    const std::size_t summed = totals(panel).rows_summed();
+    const auto apart = [&](std::size_t from, std::size_t to) {
+      if (from == to) return;
+      const auto first = static_cast<std::int64_t>(from);
+      const KeyRanges here = clipped(keys.needed, from, to);
+      Real* const scores = probs + from * panel.pitch;
+      scores_.compute(panel, from_row(keys.keys, first), {keys.block.begin + first, to - from},
+                      here, keys.allowed, scores);
+      products_.softmax(panel.vectors, scores, here, from, state, summed);
+    };
+    const bool fuses = keys.allowed != Allowed::kSome && scores_.plain();
+    const FusedKeys fused =
+        fuses ? fused_keys(panel, keys.block, state.fresh) : FusedKeys{keys.block.keys, 0};
+    apart(0, fused.begin);
+    if (fused.count > 0)
+      products_.qk_softmax(panel.vectors,
+                           from_row(keys.keys, static_cast<std::int64_t>(fused.begin)), fused.count,
+                           panel.query, static_cast<std::size_t>(problem_.features),
+                           probs + fused.begin * panel.pitch, fused.begin, state, summed);
+    apart(fused.begin + fused.count, keys.block.keys);
+  }
+
+  /// Adds values times probabilities. Isolated blocks are packed where a tile would be: then all of
+  /// its blocks are.
+  void accumulate(const Panel<Real>& panel, const Attended& keys, const Tile& tile,
+                  const RowState<Real>& state, const Real* probs) const {
+    const bool excludes = keys.allowed != Allowed::kAll || args_.bias != nullptr;
+    if (tile.isolated && (excludes || values_.packed_always()))
+      values_.accumulate_isolated(panel, state, from_row(tile.value, keys.first), keys.block,
+                                  keys.needed, probs, scores_.attended(panel, keys.block));
+    else
+      values_.accumulate(panel, state, values_.from_key(tile.values, keys.first), keys.block,
+                         keys.needed, probs);
+  }
+
+  /// Hard attention: the best key of every row so far.
+  void choose(const Panel<Real>& panel, Tile& tile) const {
+    each_block(panel, tile, [&](const Attended& keys) {
+      Real* const scores = buffer(plan_.slab.scores);
+      scores_.compute(panel, keys.keys, keys.block, keys.needed, keys.allowed, scores);
+      argmax(panel).look(kernels_, scores, keys.block.begin, keys.block.keys, panel.rows,
+                         panel.vectors);
+    });
   }
 
   std::size_t value_features() const { return static_cast<std::size_t>(problem_.value_features); }
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
+  std::int64_t block_keys(const Panel<Real>& panel) const {
+    return heed::block_keys(panel, products_, problem_.value_features);
+  }
 
   Panel<Real> panel(std::int64_t p) const {
-    const std::int64_t first = cut_.begin(first_panel_ + p);
-    const std::int64_t rows = cut_.begin(first_panel_ + p + 1) - first;
-    const std::int64_t before = first - cut_.begin(first_panel_);  // rows of the query block
-    Panel<Real> panel =
-        make_panel<Real>(pack_, sequence_, first, rows, kernels_.panels.lanes, products_.depth);
+    Panel<Real> panel = block_.panel<Real>(p, kernels_.panels.lanes, products_.depth);
+    const std::int64_t before = block_.rows_before(p);
     panel.query = plan_.placement == Placement::kPanels
                       ? of_head(static_cast<Real*>(const_cast<void*>(args_.query)), plan_, panel,
-                                sequence_.batch, problem_.features)
+                                block_.sequence.batch, problem_.features)
                       : buffer(plan_.slab.query) + before * plan_.query_lines;
     panel.state = {buffer(plan_.slab.row_max) + before, buffer(plan_.slab.row_sum) + before,
                    buffer(plan_.slab.accumulators) + before * plan_.accumulator_rows, false};
@@ -259,65 +264,18 @@ class QueryBlock {
   }
 
   /// The tile that begins with key k. Where it ends depends on no panel.
-  Tile tile(std::int64_t k, std::int64_t end, bool pack) const {
-    return {k, std::min(round_down(k, plan_.tile_kv) + plan_.tile_kv, end), pack};
-  }
-
-  static void add(Ahead& ahead, const std::byte* first, const Layout& layout, std::int64_t rows,
-                  std::int64_t features) {
-    if (layout.strides.feature == 1 && rows > 0)
-      ahead.add(reinterpret_cast<const char*>(first), layout.strides.row * layout.bytes,
-                static_cast<std::size_t>(rows), static_cast<std::size_t>(features * layout.bytes));
-  }
-
-  /// This block's rows of queries or of out.
-  void add_rows(Ahead& ahead, const void* data, const Layout& layout, std::int64_t features) const {
-    if (plan_.placement == Placement::kPanels) return;
-    const std::int64_t first = pack_.query_row(cut_.begin(first_panel_));
-    const std::int64_t last = pack_.query_row(cut_.begin(first_panel_ + panels_) - 1);
-    for (std::int64_t head = pack_.head; head < pack_.head + pack_.group; ++head)
-      add(ahead, row_at(data, layout, sequence_.batch, head, sequence_.query_begin + first), layout,
-          last + 1 - first, features);
-  }
-
-  /// The tile that begins with key k.
-  void add_keys(Ahead& ahead, std::int64_t k, std::int64_t end) const {
-    if (sequence_.pages != nullptr) return;
-    const std::int64_t keys = tile(k, end, false).end - k;
-    add(ahead, sequence_.key_row(args_.key, problem_.key, key_head_, k), problem_.key, keys,
-        problem_.features);
-    add(ahead, sequence_.key_row(args_.value, problem_.value, key_head_, k), problem_.value, keys,
-        problem_.value_features);
-  }
-
-  /// Where one tile has all keys, little is computed with what is read: this block's rows of out
-  /// are prefetched, and what `next` reads, but for keys that are there.
-  void find_ahead(Ahead& ahead, const QueryBlock* next) const {
-    add_rows(ahead, args_.out, problem_.out, problem_.value_features);
-    if (next == nullptr || next->panels_ <= 0) return;
-    next->add_rows(ahead, args_.query, problem_.query, problem_.features);
-    const bool same = next->place_.batch == place_.batch && next->key_head_ == key_head_;
-    if (!same)
-      next->add_keys(ahead, next->panel(0).key_begin, next->panel(next->panels_ - 1).key_end);
+  Tile tile(std::int64_t k, std::int64_t end, bool packed) const {
+    return {k, std::min(round_down(k, plan_.tile_kv) + plan_.tile_kv, end), packed};
   }
 
   void load(Tile& tile) const {
     if (tile.loaded) return;
     tile.loaded = true;
-    tile.key = scores_.keys(key_head_, tile.begin, tile.end);
+    tile.key = scores_.keys(block_.key_head, tile.begin, tile.end);
     if (problem_.hard) return;
     tile.value = values_.rows(tile.begin, tile.end);
-    tile.values = tile.pack ? values_.packed(tile.value, tile.end - tile.begin)
-                            : values_.in_place(tile.value);
-  }
-
-  /// Whether a block of keys may hold pairs that do not attend.
-  bool excludes(Allowed allowed) const { return allowed != Allowed::kAll || args_.bias != nullptr; }
-
-  /// Whether the panel may have met pairs that do not attend.
-  bool may_leak(const Panel<Real>& panel) const {
-    const bool limits = panel.whole_begin > panel.key_begin || panel.whole_end < panel.key_end;
-    return limits || args_.mask != nullptr || args_.bias != nullptr;
+    tile.values = tile.packed ? values_.packed(tile.value, tile.end - tile.begin)
+                              : values_.in_place(tile.value);
   }
 
   /// Whether tiles of values are packed that so many panels read.
@@ -325,37 +283,19 @@ class QueryBlock {
     return values_.packed_always() || panels >= kPanelsThatPayForPacking;
   }
 
-  /// Writes the results of a panel that has seen all keys. True if it had to see them again, so
-  /// that buffers hold other values.
-  bool finish(const Panel<Real>& panel) const {
-    if (problem_.hard) {
-      finish_hard(panel);
-      return false;
-    }
-    const bool again = complete(panel);
+  /// Whether the panel may have met pairs that do not attend.
+  bool may_leak(const Panel<Real>& panel) const {
+    const bool limits = panel.whole_begin > panel.key_begin || panel.whole_end < panel.key_end;
+    return limits || args_.mask != nullptr || args_.bias != nullptr;
+  }
+
+  void write(const Panel<Real>& panel) const {
+    finish(panel);
     output_.write(panel);
-    return again;
   }
 
-  /// Rows of a finished panel whose sums are not numbers: where subnormal numbers count as 0,
-  /// infinity times one of them is NaN. The queries of all panels are lost.
-  void attend_without_pairs(std::int64_t p) const {
-    bool rows[kMaxPanel];
-    if (!has_numbers(kernels_, this->panel(p), value_features(), rows))
-      QueryBlock(plan_, args_, place_, slab_, results_, {}).attend_rows(p, rows);
-  }
-
-  /// One panel against all its keys, by itself.
-  void attend_keys(const Panel<Real>& panel, bool isolate) const {
-    for (std::int64_t k = panel.key_begin; k < panel.key_end;) {
-      Tile tile = this->tile(k, panel.key_end, packs(1) && !isolate);
-      attend_tile(panel, tile, isolate);
-      k = tile.end;
-    }
-  }
-
-  /// Ends the panel's sums. True if values had to be isolated for that.
-  bool complete(const Panel<Real>& panel) const {
+  /// Ends the sums of a panel that has seen all keys. True if it had to see them again, isolated.
+  bool finish(const Panel<Real>& panel) const {
     const std::size_t features = value_features();
     if (*panel.summed == Summed::kNothing)
       std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
@@ -364,24 +304,49 @@ class QueryBlock {
         kernels_.numbers.all_finite(panel.state.accumulators, features * panel.pitch))
       return false;
     reset(panel);
-    attend_keys(panel, true);
+    attend_keys(panel, false, true);
     totals(panel).give_back();
     return true;
   }
 
-  void finish_hard(const Panel<Real>& panel) const {
-    const std::size_t features = value_features();
+  void write_chosen(const Panel<Real>& panel) const {
     Real* const value = buffer(plan_.slab.rows);
     for (std::size_t i = 0; i < panel.rows; ++i) {
       const std::int64_t j = argmax(panel).chosen(i);
       if (j >= 0) {
         values_.read(j, value);
       } else {
-        std::fill_n(value, features,
+        std::fill_n(value, value_features(),
                     j == kNoKey ? Real{0} : std::numeric_limits<Real>::quiet_NaN());
       }
       output_.write_hard(panel, i, j, value);
     }
+  }
+
+  /// Rows of a finished panel whose sums are not numbers: where subnormal numbers count as 0,
+  /// infinity times one of them is NaN. The queries of all panels are lost.
+  void attend_without_pairs(std::int64_t p) const {
+    bool rows[kMaxPanel];
+    if (!has_numbers(kernels_, this->panel(p), value_features(), rows))
+      Prefill(args_, block_, slab_, results_, {}).attend_rows(p, rows);
+  }
+
+  /// Attends panel p again, and writes those rows of it, and of the weights that are kept.
+  void attend_rows(std::int64_t p, const bool* rows) const {
+    const Panel<Real> panel = this->panel(p);
+    begin(panel);
+    attend_keys(panel, packs(1), false);
+    finish(panel);
+    const std::size_t features = value_features();
+    Real* const sums = panel.state.accumulators;
+    kernels_.panels.normalise(panel.vectors, sums, panel.state.row_sum, features, sums);
+    Real* const row = buffer(plan_.slab.rows);
+    for (std::size_t i = 0; i < panel.rows; ++i) {
+      if (!rows[i]) continue;
+      for (std::size_t x = 0; x < features; ++x) row[x] = sums[x * panel.pitch + i];
+      output_.write_row(panel, i, row);
+    }
+    if (kept_.keeps()) kept_.write(panel, block_keys(panel), scores_, rows);
   }
 
   const heed_attention_plan& plan_;
@@ -389,48 +354,44 @@ class QueryBlock {
   const heed_attention_args& args_;
   const KernelTable<Real>& kernels_;
   const ProductKernels<Real>& products_;
-  const Place place_;
-  const Sequence sequence_;
-  const HeadPack pack_;
-  const std::int64_t key_head_;
+  const QueryBlock& block_;
   const Scores<Real> scores_;
   const Values<Real> values_;
   const Output<Real> output_;
   const KeptProbs<Real> kept_;
-  const bool keeps_;    ///< probabilities, for the weights
-  const PanelCut cut_;  ///< of the pack
   std::byte* const slab_;
   RowResult<Real>* const results_;
-  std::int64_t first_panel_;
-  std::int64_t panels_;  ///< 0 or less: the sequence ends before this block, or is decoded
 };
+
+template <class Real>
+void prefill_all(const heed_attention_plan& plan, const heed_attention_args& args, std::byte* slabs,
+                 RowResult<Real>* results) {
+  const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
+  const std::uint32_t lanes = kernels.panels.lanes;
+  parallel_for(plan.context->threads, {plan.tasks, plan.tasks_per_claim, plan.workers},
+               [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                 const UnitInUse unit(products_of(kernels, plan.parts));
+                 QueryBlock block = QueryBlock::of(plan, args, lanes, begin);
+                 for (std::int64_t task = begin; task < end; ++task) {
+                   const bool last = task + 1 == end;
+                   const QueryBlock next =
+                       last ? block : QueryBlock::of(plan, args, lanes, task + 1);
+                   if (block.panels > 0)
+                     Prefill<Real>(args, block, slabs + worker * plan.slab.bytes, results,
+                                   plan.parts_for(block.sequence, lanes))
+                         .attend(last ? nullptr : &next);
+                   block = next;
+                 }
+               });
+}
 
 void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
              std::byte* workspace) {
-  std::byte* const results = plan.results_bytes > 0 ? workspace : nullptr;  // nullptr: not kept
-  std::byte* const slabs = workspace + plan.results_bytes;
   with_real(plan.problem.float64, [&](auto real) {
     using Real = decltype(real);
-    const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
-    parallel_for(plan.context->threads, {plan.tasks, plan.tasks_per_claim, plan.workers},
-                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                   const UnitInUse unit(products_of(kernels, plan.parts));
-                   const auto block = [&](std::int64_t task) {
-                     const Place place = Place::of(plan, task);
-                     const Parts parts = plan.parts_for(
-                         sequence_of(plan.problem, args, place.batch), kernels.panels.lanes);
-                     return QueryBlock<Real>(plan, args, place, slabs + worker * plan.slab.bytes,
-                                             reinterpret_cast<RowResult<Real>*>(results), parts);
-                   };
-                   for (std::int64_t task = begin; task < end; ++task) {
-                     if (task + 1 == end) {
-                       block(task).attend(nullptr);
-                     } else {
-                       const QueryBlock<Real> next = block(task + 1);
-                       block(task).attend(&next);
-                     }
-                   }
-                 });
+    auto* const results = reinterpret_cast<RowResult<Real>*>(workspace);
+    prefill_all<Real>(plan, args, workspace + plan.results_bytes,
+                      plan.results_bytes > 0 ? results : nullptr);  // nullptr: not kept
   });
 }
 
