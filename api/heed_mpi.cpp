@@ -1,35 +1,71 @@
-// The C boundary of attention over MPI.
+// The C boundary of attention over MPI, and over graphs.
 #include "api/heed_mpi.h"
 
+#include <cstdlib>
 #include <memory>
 
-#include "engine/mpi/backward.hpp"
-#include "engine/mpi/forward.hpp"
-#include "engine/mpi/memory.hpp"
-#include "engine/mpi/placement.hpp"
+#include "engine/mpi/graph/plan.hpp"
+#include "engine/mpi/plan.hpp"
 #include "engine/runtime/guarded.hpp"
 #include "engine/runtime/structs.hpp"
 
 namespace {
 
-using Forward = heed_mpi_attention_plan;
-using Backward = heed_mpi_attention_backward_plan;
+using heed::guarded;
+using heed::required;
+using heed::mpi::RankGraph;
+using heed::mpi::RankPlan;
+using GraphPlan = heed_mpi_graph_attention_plan;
 
-// What both passes do.
+// Plans of all operations.
 
-template <class Plan, class Desc>
-heed_status create(MPI_Comm communicator, const heed_context* context, const Desc* desc,
-                   Plan** plan) {
-  return heed::guarded([&] {
-    std::unique_ptr<Plan> made(new Plan(communicator, context, desc));
-    made->comm.agreed([&] { heed::required(plan, "plan"); });
-    *plan = made.release();
-  });
+template <class Plan, class... Given>
+void create(Plan** plan, const Given&... given) {
+  auto made = std::make_unique<Plan>(given...);
+  made->comm.agreed([&] { required(plan, "plan"); });
+  *plan = made.release();
 }
 
+heed_status tell_workspace(const RankPlan* plan, size_t* bytes) {
+  return guarded([&] { required(bytes, "bytes") = required(plan, "plan").workspace_bytes; });
+}
+
+heed_status tell_times(const RankPlan* plan, heed_mpi_times* times) {
+  return guarded([&] { heed::write_struct(times, required(plan, "plan").times, "times"); });
+}
+
+template <class Plan, class Args>
+heed_status run(const Plan* plan, const Args* args, void* workspace, size_t workspace_bytes) {
+  return guarded([&] { heed::mpi::run(required(plan, "plan"), args, workspace, workspace_bytes); });
+}
+
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+using Memory = std::unique_ptr<void, Free>;
+
+Memory allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  Memory memory(std::aligned_alloc(HEED_WORKSPACE_ALIGNMENT, bytes));
+  if (memory == nullptr)
+    heed::fail(HEED_STATUS_OUT_OF_MEMORY, "the workspace needs %zu bytes, which are not to be had",
+               bytes);
+  return memory;
+}
+
+template <class Plan, class Args, class... Given>
+void run_once(const Args* args, const Given&... given) {
+  const Plan plan(given...);
+  Memory workspace;
+  plan.comm.agreed([&] { workspace = allocate(plan.workspace_bytes); });
+  heed::mpi::run(plan, args, workspace.get(), plan.workspace_bytes);
+}
+
+// Plans of dense attention and its gradients.
+
 heed_status describe(const heed::mpi::Plan* plan, heed_mpi_attention_info* info) {
-  return heed::guarded([&] {
-    const heed::mpi::Plan& p = heed::required(plan, "plan");
+  return guarded([&] {
+    const heed::mpi::Plan& p = required(plan, "plan");
     heed_mpi_attention_info known = HEED_MPI_ATTENTION_INFO_INIT;
     known.choices = static_cast<uint32_t>(p.choices.size());
     known.strategy = p.strategy();
@@ -45,8 +81,8 @@ heed_status describe(const heed::mpi::Plan* plan, heed_mpi_attention_info* info)
 }
 
 heed_status tell_choice(const heed::mpi::Plan* plan, uint32_t index, heed_mpi_choice* choice) {
-  return heed::guarded([&] {
-    const heed::mpi::Plan& p = heed::required(plan, "plan");
+  return guarded([&] {
+    const heed::mpi::Plan& p = required(plan, "plan");
     if (index >= p.choices.size())
       heed::fail(HEED_STATUS_INVALID_ARGUMENT, "index is %u; it must be below info.choices, %zu",
                  index, p.choices.size());
@@ -54,32 +90,7 @@ heed_status tell_choice(const heed::mpi::Plan* plan, uint32_t index, heed_mpi_ch
   });
 }
 
-heed_status tell_workspace(const heed::mpi::Plan* plan, size_t* bytes) {
-  return heed::guarded(
-      [&] { heed::required(bytes, "bytes") = heed::required(plan, "plan").workspace_bytes; });
-}
-
-heed_status tell_times(const heed::mpi::Plan* plan, heed_mpi_times* times) {
-  return heed::guarded(
-      [&] { heed::write_struct(times, heed::required(plan, "plan").times, "times"); });
-}
-
-template <class Plan, class Args>
-heed_status run(const Plan* plan, const Args* args, void* workspace, size_t workspace_bytes) {
-  return heed::guarded(
-      [&] { heed::mpi::run(heed::required(plan, "plan"), args, workspace, workspace_bytes); });
-}
-
-template <class Plan, class Desc, class Args>
-heed_status run_once(MPI_Comm communicator, const heed_context* context, const Desc* desc,
-                     const Args* args) {
-  return heed::guarded([&] {
-    const Plan plan(communicator, context, desc);
-    heed::mpi::Memory workspace;
-    plan.comm.agreed([&] { workspace = heed::mpi::allocate(plan.workspace_bytes); });
-    heed::mpi::run(plan, args, workspace.get(), plan.workspace_bytes);
-  });
-}
+const RankGraph& ranks_of(const heed_mpi_graph* graph) { return *required(graph, "graph").ranks; }
 
 }  // namespace
 
@@ -87,12 +98,12 @@ const char* heed_mpi_last_error(void) { return heed::last_error(); }
 
 heed_status heed_mpi_place(uint32_t placement, int64_t length, int ranks, int rank,
                            heed_mpi_rows rows[2]) {
-  return heed::guarded([&] {
+  return guarded([&] {
     constexpr std::int64_t kMost = std::int64_t{1} << 40;
     const auto refuse = [](const char* field, long long value, const char* must) {
       heed::fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %lld; it must be %s", field, value, must);
     };
-    heed::required(rows, "rows");
+    required(rows, "rows");
     if (placement > HEED_MPI_ZIGZAG)
       refuse("placement", placement, "HEED_MPI_CONTIGUOUS (0) or HEED_MPI_ZIGZAG (1)");
     if (length < 0 || length > kMost) refuse("length", length, "0 to 1099511627776");
@@ -105,7 +116,7 @@ heed_status heed_mpi_place(uint32_t placement, int64_t length, int ranks, int ra
 heed_status heed_mpi_attention_plan_create(MPI_Comm communicator, const heed_context* context,
                                            const heed_mpi_attention_desc* desc,
                                            heed_mpi_attention_plan** plan) {
-  return create(communicator, context, desc, plan);
+  return guarded([&] { create(plan, communicator, context, desc); });
 }
 
 void heed_mpi_attention_plan_destroy(heed_mpi_attention_plan* plan) { delete plan; }
@@ -138,14 +149,14 @@ heed_status heed_mpi_attention_plan_times(const heed_mpi_attention_plan* plan,
 heed_status heed_mpi_attention(MPI_Comm communicator, const heed_context* context,
                                const heed_mpi_attention_desc* desc,
                                const heed_attention_args* args) {
-  return run_once<Forward>(communicator, context, desc, args);
+  return guarded([&] { run_once<heed_mpi_attention_plan>(args, communicator, context, desc); });
 }
 
 heed_status heed_mpi_attention_backward_plan_create(MPI_Comm communicator,
                                                     const heed_context* context,
                                                     const heed_mpi_attention_backward_desc* desc,
                                                     heed_mpi_attention_backward_plan** plan) {
-  return create(communicator, context, desc, plan);
+  return guarded([&] { create(plan, communicator, context, desc); });
 }
 
 void heed_mpi_attention_backward_plan_destroy(heed_mpi_attention_backward_plan* plan) {
@@ -181,5 +192,89 @@ heed_status heed_mpi_attention_backward_plan_times(const heed_mpi_attention_back
 heed_status heed_mpi_attention_backward(MPI_Comm communicator, const heed_context* context,
                                         const heed_mpi_attention_backward_desc* desc,
                                         const heed_attention_backward_args* args) {
-  return run_once<Backward>(communicator, context, desc, args);
+  return guarded(
+      [&] { run_once<heed_mpi_attention_backward_plan>(args, communicator, context, desc); });
+}
+
+// ---- Graphs ------------------------------------------------------------------------------------
+
+heed_status heed_mpi_graph_create(MPI_Comm communicator, const heed_context* context,
+                                  const heed_mpi_graph_desc* desc, heed_mpi_graph** graph) {
+  return guarded([&] {
+    const auto made = std::make_shared<const RankGraph>(communicator, context, desc);
+    made->comm.agreed([&] { required(graph, "graph") = new heed_mpi_graph{made}; });
+  });
+}
+
+void heed_mpi_graph_destroy(heed_mpi_graph* graph) { delete graph; }
+
+heed_status heed_mpi_graph_describe(const heed_mpi_graph* graph, heed_mpi_graph_info* info) {
+  return guarded([&] { heed::write_struct(info, ranks_of(graph).describe(), "info"); });
+}
+
+heed_status heed_mpi_graph_nodes(const heed_mpi_graph* graph, int64_t* nodes) {
+  return guarded([&] {
+    const RankGraph& g = ranks_of(graph);
+    if (g.own_nodes() > 0) required(nodes, "nodes");
+    for (const std::int32_t row : g.own_rows) *nodes++ = g.known[static_cast<std::size_t>(row)];
+  });
+}
+
+heed_status heed_mpi_graph_edges(const heed_mpi_graph* graph, int64_t* sources,
+                                 int64_t* destinations, int64_t* given) {
+  return guarded([&] {
+    const RankGraph& g = ranks_of(graph);
+    for (const heed::mpi::Edge& edge : g.edges) {
+      if (sources != nullptr) *sources++ = g.known[static_cast<std::size_t>(edge.source)];
+      if (destinations != nullptr)
+        *destinations++ = g.known[static_cast<std::size_t>(edge.destination)];
+      if (given != nullptr) *given++ = edge.given;
+    }
+  });
+}
+
+heed_status heed_mpi_graph_attention_plan_create(const heed_context* context,
+                                                 const heed_mpi_graph* graph,
+                                                 const heed_graph_attention_desc* desc,
+                                                 heed_mpi_graph_attention_plan** plan) {
+  return guarded([&] { create(plan, context, required(graph, "graph"), desc); });
+}
+
+void heed_mpi_graph_attention_plan_destroy(heed_mpi_graph_attention_plan* plan) { delete plan; }
+
+heed_status heed_mpi_graph_attention_plan_describe(const heed_mpi_graph_attention_plan* plan,
+                                                   heed_mpi_graph_attention_info* info) {
+  return guarded([&] {
+    const GraphPlan& p = required(plan, "plan");
+    heed_mpi_graph_attention_info known = HEED_MPI_GRAPH_ATTENTION_INFO_INIT;
+    known.ranks = p.comm.size();
+    known.rank = p.comm.rank();
+    known.steps = p.desc.steps;
+    known.step_bytes = p.halo.sent_bytes();
+    known.gathered_bytes = p.gathered_bytes;
+    known.workspace_bytes = p.workspace_bytes;
+    heed::write_struct(info, known, "info");
+  });
+}
+
+heed_status heed_mpi_graph_attention_plan_workspace(const heed_mpi_graph_attention_plan* plan,
+                                                    size_t* bytes) {
+  return tell_workspace(plan, bytes);
+}
+
+heed_status heed_mpi_graph_attention_plan_run(const heed_mpi_graph_attention_plan* plan,
+                                              const heed_graph_attention_args* args,
+                                              void* workspace, size_t workspace_bytes) {
+  return run(plan, args, workspace, workspace_bytes);
+}
+
+heed_status heed_mpi_graph_attention_plan_times(const heed_mpi_graph_attention_plan* plan,
+                                                heed_mpi_times* times) {
+  return tell_times(plan, times);
+}
+
+heed_status heed_mpi_graph_attention(const heed_context* context, const heed_mpi_graph* graph,
+                                     const heed_graph_attention_desc* desc,
+                                     const heed_graph_attention_args* args) {
+  return guarded([&] { run_once<GraphPlan>(args, context, required(graph, "graph"), desc); });
 }

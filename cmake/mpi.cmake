@@ -3,31 +3,25 @@
 
 set(HEED_MPI_SOURCES
   api/heed_mpi.cpp
-  api/heed_mpi_graph.cpp
   engine/mpi/arguments.cpp
   engine/mpi/backward.cpp
   engine/mpi/choice.cpp
   engine/mpi/communicator.cpp
   engine/mpi/descriptor.cpp
   engine/mpi/exchange.cpp
-  engine/mpi/fields.cpp
   engine/mpi/forward.cpp
   engine/mpi/graph/edges.cpp
-  engine/mpi/graph/file.cpp
   engine/mpi/graph/graph.cpp
   engine/mpi/graph/halo.cpp
-  engine/mpi/graph/lists.cpp
   engine/mpi/graph/owners.cpp
   engine/mpi/graph/plan.cpp
   engine/mpi/graph/run.cpp
-  engine/mpi/placement.cpp
   engine/mpi/plan.cpp
   engine/mpi/problem.cpp
   engine/mpi/ring.cpp
-  engine/mpi/run.cpp
+  engine/mpi/rounds.cpp
   engine/mpi/spans.cpp
-  engine/mpi/tensor.cpp
-  engine/mpi/written.cpp)
+  engine/mpi/tensor.cpp)
 # What a shared heed keeps to itself.
 set(HEED_MPI_OWN_RUNTIME
   engine/runtime/error.cpp

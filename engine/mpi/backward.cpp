@@ -6,17 +6,14 @@
 //   grad_value    the order of rounds, from above before from below
 //   what all ranks have together (sinks, slopes, scale, temperature; a bias of all queries; queries
 //   that are everywhere): over ranks, in their order
-#include "engine/mpi/backward.hpp"
-
 #include <algorithm>
 
 #include "engine/mpi/arguments.hpp"
-#include "engine/mpi/run.hpp"
-#include "engine/mpi/written.hpp"
+#include "engine/mpi/rounds.hpp"
 
 heed_mpi_attention_backward_plan::heed_mpi_attention_backward_plan(
     MPI_Comm parent, const heed_context* given, const heed_mpi_attention_backward_desc* desc)
-    : Plan(parent, given, desc) {
+    : Plan("attention backward", parent, given, desc) {
   comm.agreed([&] {
     using namespace heed::mpi;
     const heed_attention_desc& d = problem.desc;
@@ -28,18 +25,18 @@ heed_mpi_attention_backward_plan::heed_mpi_attention_backward_plan(
       grad_bias =
           explicit_layout(grad_bias, {d.batch, d.query_heads, d.query_length, problem.total_keys});
     }
-    exchanges_bias = head_ranks > 1 && problem.wants(HEED_MPI_GRAD_BIAS) && problem.bias.by_rows;
+    exchanges_bias = shares_heads() && problem.wants(HEED_MPI_GRAD_BIAS) && problem.bias.by_rows;
     if (exchanges_bias)
       grad_bias =
           scores_of_calls(grad_bias, problem.bias, exchange.results(nullptr), kGradBiasResult);
-    const Tensors gathered = head_ranks > 1 ? exchange.inputs(nullptr) : Tensors{};
+    const Tensors gathered = shares_heads() ? exchange.inputs(nullptr) : Tensors{};
     make_dense_plans(dense, [&](heed_attention_desc& form) {
       heed_attention_backward_desc backward = HEED_ATTENTION_BACKWARD_DESC_INIT;
       backward.attention = &form;
       backward.accumulate = 1;
       backward.grad_out = problem.backward.grad_out;
       backward.grad_lse = problem.backward.grad_lse;
-      if (head_ranks > 1) {
+      if (shares_heads()) {
         form.out = gathered[kOut].layout;
         form.lse = gathered[kLse].layout;
         backward.grad_out = gathered[kGradOut].layout;
@@ -64,15 +61,16 @@ void heed_mpi_attention_backward_plan::plan_workspace() {
   };
   const auto take_query = [&] {
     const std::int64_t features = problem.wants(HEED_MPI_GRAD_QUERY) ? d.features : 0;
-    grad_query_at = offsets.take(heed::Size(d.batch) * heads * query_rows(), features, real);
+    grad_query_at =
+        offsets.take(heed::Size(share.batch) * share.heads * query_rows(), features, real);
   };
   const auto take_bias = [&] {
     const heed::Size rows = heed::Size(grad_bias.batch) * grad_bias.heads * grad_bias.rows;
     const bool here = problem.wants(HEED_MPI_GRAD_BIAS) && !exchanges_bias;
     grad_bias_at = offsets.take(here ? rows : heed::Size(0), grad_bias.keys, real);
   };
-  const auto take = [&](heed_mpi_gradients gradient, std::int64_t numbers) {
-    return offsets.take(problem.wants(gradient) ? numbers : 0, 1, real);
+  const auto take = [&](heed_mpi_gradients gradient, std::int64_t values) {
+    return offsets.take(problem.wants(gradient) ? values : 0, 1, real);
   };
   const bool shares_bias = problem.everywhere() || problem.one_bias();
   if (!problem.everywhere()) take_query();
@@ -88,19 +86,19 @@ void heed_mpi_attention_backward_plan::plan_workspace() {
   const auto unit = static_cast<std::int64_t>(heed::mpi::kUnitBytes);
   const auto shared = static_cast<std::int64_t>(end() - shared_begin);
   const std::int64_t units = heed::ceil_div(shared, ranks * unit);
-  part_bytes = static_cast<std::size_t>(units * unit);
-  heed::mpi::check_message(part_bytes);
-  offsets.take(units * ranks * unit - shared, 1, 1);  // up to whole parts
+  piece_bytes = static_cast<std::size_t>(units * unit);
+  heed::mpi::check_message(piece_bytes);
+  offsets.take(units * ranks * unit - shared, 1, 1);  // up to whole pieces
   sums_end = end();
-  parts_at = offsets.take(units * ranks, unit, 1);
+  pieces_at = offsets.take(units * ranks, unit, 1);
   const std::int64_t widest = std::max(
       {d.features, d.value_features, problem.wants(HEED_MPI_GRAD_BIAS) ? grad_bias.keys : 0});
   const bool adds = problem.backward.accumulate != 0;
-  room_at = offsets.take(
-      adds ? static_cast<std::int64_t>(heed::mpi::Writer::room_bytes(problem.real(), widest)) : 0,
+  buffer_at = offsets.take(
+      adds ? static_cast<std::int64_t>(heed::mpi::Writer::buffer_bytes(problem.real(), widest)) : 0,
       1, 1);
   lay_out(offsets);
-  sent_bytes += 2 * static_cast<double>(part_bytes) * static_cast<double>(ranks - 1);
+  sent_bytes += 2 * static_cast<double>(piece_bytes) * static_cast<double>(ranks - 1);
 }
 
 namespace heed::mpi {
@@ -116,10 +114,10 @@ class Backward : Run {
         gradients_(args.gradients),
         grad_bias_(sums_of_bias()),
         writer_(*plan.context, problem_.real(),
-                problem_.backward.accumulate != 0 ? workspace + plan.room_at : nullptr) {}
+                problem_.backward.accumulate != 0 ? workspace + plan.buffer_at : nullptr) {}
 
   void run() {
-    timed("attention backward", [&] { work(); });
+    timed(plan_, [&] { work(); });
   }
 
  private:
@@ -134,11 +132,12 @@ class Backward : Run {
                   std::byte{0});
     }
     travel([&](const Call& call) { compute(call); });
-    if (shares_heads()) {
-      attempt([&] { lay_in_group(plan_.exchange.results(exchange_memory())); });
-      wait_.time([&] { plan_.exchange.scatter(requests_, exchange_memory()); });
-    }
-    wait_.time([&] { sum_over_ranks(); });
+    exchange_results([&](const Tensors& results) {
+      each_gradient([&](std::size_t t, const Tensor& sums, std::int64_t row, const Extent& extent) {
+        copy(sums, results[t].from(0, row), extent);
+      });
+    });
+    wait([&] { sum_over_ranks(); });
     end([&] { write_out(); });
   }
 
@@ -155,13 +154,13 @@ class Backward : Run {
 
   Tensor grad_query_of(const Slice& slice) const {
     const Rows rows = {false, problem_.real(), problem_.desc.features};
-    const auto before = static_cast<std::size_t>(problems() * slice.queries.row * rows.features);
+    const auto before =
+        static_cast<std::size_t>(plan_.problems() * slice.queries.row * rows.features);
     return contiguous(workspace_ + own_.grad_query_at + before * bytes_of(rows.dtype), rows.dtype,
-                      plan_.extent(rows, slice.queries.count));
+                      plan_.share.extent(rows, {slice.queries.count, 0}));
   }
 
   void compute(const Call& call) const {
-    if (problems() == 0) return;
     heed_attention_args attention = arguments(call);
     heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
     args.attention = &attention;
@@ -175,7 +174,7 @@ class Backward : Run {
     args.grad_lse = rows_of(kGradLse);
     if (wants(HEED_MPI_GRAD_QUERY)) args.grad_query = grad_query_of(slice_of(call)).data;
     const Tensors of_keys =
-        plan_.parcel(gradients_of_keys(problem_), at(call.gradients), call.keys.count);
+        plan_.share.laid_out(gradients_of_keys(problem_), at(call.gradients), {0, call.keys.count});
     if (wants(HEED_MPI_GRAD_KEY)) args.grad_key = of_keys[0].data;
     if (wants(HEED_MPI_GRAD_VALUE)) args.grad_value = of_keys[1].data;
     args.grad_bias = scores_of(grad_bias_, problem_.bias, call);
@@ -197,36 +196,31 @@ class Backward : Run {
     if (wants(HEED_MPI_GRAD_QUERY))
       for (const Slice& slice : plan_.slices)
         function(0, grad_query_of(slice), slice.queries.row,
-                 plan_.extent(results[0], slice.queries.count));
+                 plan_.share.extent(results[0], {slice.queries.count, 0}));
     const RowsList list = gradients_of_keys(problem_);
     for (std::size_t i = 0; i < plan_.own_keys().size(); ++i) {
       const Span& keys = plan_.own_keys()[i];
-      const Tensors sums = plan_.parcel(list, at({kSums, plan_.sums_at[i]}), keys.count);
+      const Tensors sums =
+          plan_.share.laid_out(list, at({kSums, plan_.sums_at[i]}), {0, keys.count});
       for (std::size_t t = 0; t < list.size(); ++t)
         if (list[t].features > 0)
-          function(1 + t, sums[t], keys.row, plan_.extent(list[t], keys.count));
+          function(1 + t, sums[t], keys.row, plan_.share.extent(list[t], {0, keys.count}));
     }
   }
 
-  void lay_in_group(const Tensors& group) const {
-    each_gradient([&](std::size_t t, const Tensor& sums, std::int64_t row, const Extent& extent) {
-      copy(sums, group[t].from(0, row), extent);
-    });
-  }
-
-  /// Every rank sums a part, which all get.
+  /// Every rank sums a piece, which all get.
   void sum_over_ranks() const {
-    const int units = Communicator::units(own_.part_bytes);
+    const int units = Communicator::units(own_.piece_bytes);
     if (units == 0) return;
     std::byte* const shared = workspace_ + own_.shared_begin;
-    std::byte* const parts = workspace_ + own_.parts_at;
-    mpi::check(MPI_Alltoall(shared, units, plan_.comm.unit(), parts, units, plan_.comm.unit(),
+    std::byte* const pieces = workspace_ + own_.pieces_at;
+    mpi::check(MPI_Alltoall(shared, units, plan_.comm.unit(), pieces, units, plan_.comm.unit(),
                             plan_.comm.get()),
                "MPI_Alltoall");
     for (int rank = 1; rank < plan_.comm.size(); ++rank)
-      mpi::add(parts + static_cast<std::size_t>(rank) * own_.part_bytes, parts, own_.part_bytes,
+      mpi::add(pieces + static_cast<std::size_t>(rank) * own_.piece_bytes, pieces, own_.piece_bytes,
                problem_.real());
-    mpi::check(MPI_Allgather(parts, units, plan_.comm.unit(), shared, units, plan_.comm.unit(),
+    mpi::check(MPI_Allgather(pieces, units, plan_.comm.unit(), shared, units, plan_.comm.unit(),
                              plan_.comm.get()),
                "MPI_Allgather");
   }
@@ -239,21 +233,18 @@ class Backward : Run {
     const Tensors to = {
         tensor(gradients_.grad_query, d.grad_query), tensor(gradients_.grad_key, d.grad_key),
         tensor(gradients_.grad_value, d.grad_value), tensor_of(gradients_.grad_bias, d.grad_bias)};
-    if (shares_heads())
-      plan_.exchange.each_result(exchange_memory(), [&](std::size_t t, const Tensor& sums,
-                                                        std::int64_t head, const Extent& extent) {
-        if (to[t].data != nullptr) writer_.write(sums, to[t].from(head, 0), extent);
-      });
+    if (plan_.shares_heads())
+      write_exchanged(writer_, to);
     else
       each_gradient([&](std::size_t t, const Tensor& sums, std::int64_t row, const Extent& extent) {
         if (to[t].data != nullptr) writer_.write(sums, to[t].from(0, row), extent);
       });
     if (!own_.exchanges_bias) write_bias();
     const std::int64_t heads = problem_.desc.query_heads;
-    write_numbers(gradients_.grad_sinks, own_.sinks_at, heads);
-    write_numbers(gradients_.grad_alibi_slopes, own_.slopes_at, heads);
-    write_numbers(gradients_.grad_scale, own_.scale_at, 1);
-    write_numbers(gradients_.grad_temperature, own_.temperature_at, 1);
+    write_values(gradients_.grad_sinks, own_.sinks_at, heads);
+    write_values(gradients_.grad_alibi_slopes, own_.slopes_at, heads);
+    write_values(gradients_.grad_scale, own_.scale_at, 1);
+    write_values(gradients_.grad_temperature, own_.temperature_at, 1);
   }
 
   void write_bias() const {
@@ -264,7 +255,7 @@ class Backward : Run {
                   tensor_of(gradients_.grad_bias, l), extent);
   }
 
-  void write_numbers(void* to, std::size_t offset, std::int64_t count) const {
+  void write_values(void* to, std::size_t offset, std::int64_t count) const {
     if (to == nullptr) return;
     const Extent extent = {1, 1, 1, count};
     writer_.write(contiguous(workspace_ + offset, problem_.real(), extent),

@@ -1,11 +1,8 @@
-#include "engine/mpi/choice.hpp"
-
+// Ring, heads or both: what each would cost.
 #include <algorithm>
 #include <cmath>
 
-#include "engine/mpi/exchange.hpp"
-#include "engine/mpi/placement.hpp"
-#include "engine/mpi/tensor.hpp"
+#include "engine/mpi/plan.hpp"
 
 namespace heed::mpi {
 namespace {
@@ -34,10 +31,15 @@ heed_mpi_choice choice_of(const Problem& p, int head_ranks) {
   const int ranks = static_cast<int>(p.keys.size());
   heed_mpi_choice choice = HEED_MPI_CHOICE_INIT;
   choice.head_ranks = head_ranks;
+  const heed_attention_desc& d = p.desc;
   const double per_pair = p.flops_per_pair() / head_ranks;
-  const double per_row = bytes_of_keys(p, head_ranks);
-  const double per_row_back = bytes_of_gradients(p, head_ranks);
-  const Ring ring = ring_of(p, head_ranks);
+  const auto of_key_heads = [&](double bytes) {
+    return bytes * static_cast<double>(d.batch) * static_cast<double>(d.key_heads) / head_ranks;
+  };
+  const double per_row =
+      of_key_heads(width(d.key.dtype, d.features) + width(d.value.dtype, d.value_features));
+  const double per_row_back = of_key_heads(width(p.real(), p.gradient_features()));
+  const Ring ring(p, head_ranks);
   for (int member = 0; member < ring.members(); ++member) {
     choice.flops = std::max(choice.flops, per_pair * ring.pairs(member));
     choice.ring_bytes = std::max(choice.ring_bytes, per_row * ring.rows_sent(member) +
@@ -89,24 +91,6 @@ void check_wanted(const Problem& p) {
 }
 
 }  // namespace
-
-Ring ring_of(const Problem& p, int head_ranks) {
-  std::vector<Shard> shards;
-  for (int first = 0; first < static_cast<int>(p.keys.size()); first += head_ranks)
-    shards.push_back({together(p.queries, first, head_ranks), together(p.keys, first, head_ranks)});
-  return Ring(std::move(shards), p.order);
-}
-
-double bytes_of_keys(const Problem& p, int head_ranks) {
-  const heed_attention_desc& d = p.desc;
-  return (width(d.key.dtype, d.features) + width(d.value.dtype, d.value_features)) *
-         static_cast<double>(d.batch) * static_cast<double>(d.key_heads) / head_ranks;
-}
-
-double bytes_of_gradients(const Problem& p, int head_ranks) {
-  return width(p.real(), p.gradient_features()) * static_cast<double>(p.desc.batch) *
-         static_cast<double>(p.desc.key_heads) / head_ranks;
-}
 
 std::vector<heed_mpi_choice> choices_of(const Problem& p) {
   check_wanted(p);

@@ -1,9 +1,30 @@
 #include "engine/mpi/communicator.hpp"
 
+#include <algorithm>
 #include <climits>
 #include <cstdio>
+#include <cstring>
+#include <vector>
 
 namespace heed::mpi {
+namespace {
+
+bool has_ended() {
+  int ended = 0;
+  MPI_Finalized(&ended);
+  return ended != 0;
+}
+
+void print(const Field& field, std::int64_t bits, char (&text)[32]) {
+  double value = 0;
+  std::memcpy(&value, &bits, sizeof value);
+  if (field.real)
+    std::snprintf(text, sizeof text, "%.17g", value);
+  else
+    std::snprintf(text, sizeof text, "%lld", static_cast<long long>(bits));
+}
+
+}  // namespace
 
 void check(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
@@ -20,15 +41,29 @@ void check_message(std::size_t bytes) {
          kMost);
 }
 
+RowType::RowType(std::size_t bytes, std::size_t stride) {
+  check(MPI_Type_contiguous(static_cast<int>(bytes), MPI_BYTE, &type_), "MPI_Type_contiguous");
+  if (stride != bytes) {
+    MPI_Datatype packed = std::exchange(type_, MPI_DATATYPE_NULL);
+    const int code = MPI_Type_create_resized(packed, 0, static_cast<MPI_Aint>(stride), &type_);
+    MPI_Type_free(&packed);
+    check(code, "MPI_Type_create_resized");
+  }
+  check(MPI_Type_commit(&type_), "MPI_Type_commit");
+}
+
+RowType::~RowType() {
+  if (type_ != MPI_DATATYPE_NULL && !has_ended()) MPI_Type_free(&type_);
+}
+
 Communicator::Communicator(MPI_Comm parent) {
   int running = 0;
-  int ended = 0;
   MPI_Initialized(&running);
-  MPI_Finalized(&ended);
-  if (running == 0 || ended != 0)
+  const bool ended = has_ended();
+  if (running == 0 || ended)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "MPI is %s; heed leaves starting and ending it to the caller",
-         ended != 0 ? "finalized" : "not initialised");
+         ended ? "finalized" : "not initialised");
   if (parent == MPI_COMM_NULL) fail(HEED_STATUS_INVALID_ARGUMENT, "communicator is MPI_COMM_NULL");
   int inter = 0;
   check(MPI_Comm_test_inter(parent, &inter), "MPI_Comm_test_inter");
@@ -38,16 +73,11 @@ Communicator::Communicator(MPI_Comm parent) {
   check(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
   MPI_Comm_rank(comm_, &rank_);
   MPI_Comm_size(comm_, &size_);
-  check(MPI_Type_contiguous(static_cast<int>(kUnitBytes), MPI_BYTE, &unit_), "MPI_Type_contiguous");
-  check(MPI_Type_commit(&unit_), "MPI_Type_commit");
+  unit_ = RowType(kUnitBytes, kUnitBytes);
 }
 
 Communicator::~Communicator() {
-  int ended = 0;
-  MPI_Finalized(&ended);
-  if (ended != 0) return;
-  if (unit_ != MPI_DATATYPE_NULL) MPI_Type_free(&unit_);
-  if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
+  if (comm_ != MPI_COMM_NULL && !has_ended()) MPI_Comm_free(&comm_);
 }
 
 void Communicator::agree(heed_status status) const {
@@ -64,6 +94,12 @@ void Communicator::agree(heed_status status) const {
   throw error;
 }
 
+std::int64_t Communicator::reduced(std::int64_t own, MPI_Op operation) const {
+  std::int64_t all = 0;
+  check(MPI_Allreduce(&own, &all, 1, MPI_INT64_T, operation, comm_), "MPI_Allreduce");
+  return all;
+}
+
 void Communicator::check_thread() {
   int level = MPI_THREAD_SINGLE;
   check(MPI_Query_thread(&level), "MPI_Query_thread");
@@ -76,6 +112,80 @@ void Communicator::check_thread() {
   if (level == MPI_THREAD_FUNNELED && main_thread == 0)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "this is not the thread that initialised MPI; with MPI_THREAD_FUNNELED it must be");
+}
+
+Field whole(const char* name, std::int64_t value) { return {name, false, value}; }
+
+Field real(const char* name, double value) {
+  Field field = {name, true, 0};
+  std::memcpy(&field.bits, &value, sizeof value);
+  return field;
+}
+
+void compare(const Communicator& comm, const Field* fields, std::size_t count) {
+  std::vector<std::int64_t> first;
+  comm.agreed([&] {
+    for (std::size_t i = 0; i < count; ++i) first.push_back(fields[i].bits);
+  });
+  check(MPI_Bcast(first.data(), static_cast<int>(count), MPI_INT64_T, 0, comm.get()), "MPI_Bcast");
+  comm.agreed([&] {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (fields[i].bits == first[i]) continue;
+      char own[32], other[32];
+      print(fields[i], fields[i].bits, own);
+      print(fields[i], first[i], other);
+      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %s; on rank 0 it is %s, and must be the same",
+           fields[i].name, own, other);
+    }
+  });
+}
+
+void compare(const Communicator& comm, const char* field, const std::int32_t* own,
+             std::int64_t count) {
+  constexpr std::int64_t kAtOnce = 1 << 16;
+  std::vector<std::int32_t> first;
+  comm.agreed([&] { first.resize(static_cast<std::size_t>(std::min(kAtOnce, count))); });
+  std::int64_t wrong = count;
+  std::int32_t there = 0;
+  for (std::int64_t begin = 0; begin < count; begin += kAtOnce) {
+    const std::int64_t some = std::min(kAtOnce, count - begin);
+    if (comm.rank() == 0) std::copy_n(own + begin, some, first.begin());
+    check(MPI_Bcast(first.data(), static_cast<int>(some), MPI_INT32_T, 0, comm.get()), "MPI_Bcast");
+    const std::int64_t same =
+        std::mismatch(own + begin, own + begin + some, first.begin()).first - (own + begin);
+    if (same == some || wrong < count) continue;
+    wrong = begin + same;
+    there = first[static_cast<std::size_t>(same)];
+  }
+  comm.agreed([&] {
+    if (wrong < count)
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "desc.%s[%lld] is %d; on rank 0 it is %d, and must be the same", field,
+           static_cast<long long>(wrong), own[wrong], there);
+  });
+}
+
+void Requests::receive(void* to, std::size_t count, MPI_Datatype type, int rank, int tag) {
+  check(MPI_Irecv(to, static_cast<int>(count), type, rank, tag, comm_.get(), &requests_[count_++]),
+        "MPI_Irecv");
+}
+
+void Requests::send(const void* from, std::size_t count, MPI_Datatype type, int rank, int tag) {
+  check(
+      MPI_Isend(from, static_cast<int>(count), type, rank, tag, comm_.get(), &requests_[count_++]),
+      "MPI_Isend");
+}
+
+bool Requests::progress() {
+  int done = 1;
+  if (count_ > 0) check(MPI_Testall(count_, requests_, &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+  if (done != 0) count_ = 0;
+  return done != 0;
+}
+
+void Requests::wait() {
+  if (count_ > 0) check(MPI_Waitall(count_, requests_, MPI_STATUSES_IGNORE), "MPI_Waitall");
+  count_ = 0;
 }
 
 }  // namespace heed::mpi

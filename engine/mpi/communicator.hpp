@@ -1,9 +1,11 @@
-// A communicator of a plan's own, and how all its ranks come to one end.
+// A communicator of a plan's own: how all its ranks come to one end, compare their descriptors, and
+// send each other messages.
 #pragma once
 
 #include <mpi.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "engine/runtime/guarded.hpp"
@@ -19,6 +21,23 @@ inline constexpr std::size_t kUnitBytes = 64;
 /// Throws if that is more than a message may have.
 void check_message(std::size_t bytes);
 
+/// MPI's type of rows: so many bytes, `stride` bytes after those of the row before.
+class RowType {
+ public:
+  RowType() = default;
+  RowType(std::size_t bytes, std::size_t stride);
+  ~RowType();
+  RowType(RowType&& other) noexcept { std::swap(type_, other.type_); }
+  RowType& operator=(RowType&& other) noexcept {
+    std::swap(type_, other.type_);
+    return *this;
+  }
+  MPI_Datatype get() const { return type_; }
+
+ private:
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
+
 class Communicator {
  public:
   /// Duplicates the caller's: messages cannot mix with others. Throws an Error unless MPI runs.
@@ -31,7 +50,7 @@ class Communicator {
   int size() const { return size_; }
   MPI_Comm get() const { return comm_; }
   /// A type of kUnitBytes.
-  MPI_Datatype unit() const { return unit_; }
+  MPI_Datatype unit() const { return unit_.get(); }
   static int units(std::size_t bytes) { return static_cast<int>(bytes / kUnitBytes); }
 
   /// Returns where the status is OK on all ranks. Otherwise throws the same Error on all of them,
@@ -44,14 +63,64 @@ class Communicator {
     agree(guarded(std::forward<Function>(function)));
   }
 
+  /// A number of every rank's, reduced. Collective.
+  std::int64_t reduced(std::int64_t own, MPI_Op operation) const;
+
   /// Throws unless this thread may call MPI beside heed's others.
   static void check_thread();
 
  private:
   MPI_Comm comm_ = MPI_COMM_NULL;
-  MPI_Datatype unit_ = MPI_DATATYPE_NULL;
+  RowType unit_;
   int rank_ = 0;
   int size_ = 0;
+};
+
+/// A number of a descriptor that must be the same on all ranks.
+struct Field {
+  const char* name;  ///< without "desc."
+  bool real;
+  std::int64_t bits;
+};
+
+Field whole(const char* name, std::int64_t value);
+Field real(const char* name, double value);
+
+/// Collective. Throws the same Error on all ranks where a field is not what it is on rank 0.
+void compare(const Communicator& comm, const Field* fields, std::size_t count);
+
+template <std::size_t kCount>
+void compare(const Communicator& comm, const Field (&fields)[kCount]) {
+  compare(comm, fields, kCount);
+}
+
+/// The same of a list, which all ranks have as long.
+void compare(const Communicator& comm, const char* field, const std::int32_t* own,
+             std::int64_t count);
+
+/// Sends and receives that have begun, in memory that somebody lends.
+class Requests {
+ public:
+  Requests(const Communicator& comm, void* memory)
+      : comm_(comm), requests_(static_cast<MPI_Request*>(memory)) {}
+
+  void receive(void* to, std::size_t count, MPI_Datatype type, int rank, int tag);
+  void send(const void* from, std::size_t count, MPI_Datatype type, int rank, int tag);
+  /// A multiple of kUnitBytes.
+  void receive(void* to, std::size_t bytes, int rank, int tag) {
+    receive(to, bytes / kUnitBytes, comm_.unit(), rank, tag);
+  }
+  void send(const void* from, std::size_t bytes, int rank, int tag) {
+    send(from, bytes / kUnitBytes, comm_.unit(), rank, tag);
+  }
+  /// Lets MPI work on them, and says whether all have ended.
+  bool progress();
+  void wait();
+
+ private:
+  const Communicator& comm_;
+  MPI_Request* const requests_;
+  int count_ = 0;
 };
 
 }  // namespace heed::mpi

@@ -1,7 +1,7 @@
-#include "engine/mpi/descriptor.hpp"
-
+// This rank's descriptor: read and checked, as far as it can be without the others.
 #include <cmath>
 
+#include "engine/mpi/problem.hpp"
 #include "engine/mpi/tensor.hpp"
 #include "engine/runtime/structs.hpp"
 

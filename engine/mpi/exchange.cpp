@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/mpi/placement.hpp"
-#include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed::mpi {
@@ -12,9 +10,13 @@ namespace {
 
 constexpr int kTag = 0;
 
+/// A multiple of kUnitBytes.
 std::size_t checked_bytes(std::uint32_t dtype, const Extent& e) {
-  return static_cast<std::size_t>(bytes_in(dtype, e).checked(
-      "a message", {{"desc.batch", e.batch}, {"heads", e.heads}, {"rows", e.rows}}));
+  const Size bytes =
+      Size(e.batch) * e.heads * e.rows * e.features * static_cast<std::int64_t>(bytes_of(dtype));
+  return static_cast<std::size_t>(
+      round_up(bytes, kUnitBytes)
+          .checked("a message", {{"desc.batch", e.batch}, {"heads", e.heads}, {"rows", e.rows}}));
 }
 
 /// Those of each rank's own queries travel to where the heads are.
@@ -24,10 +26,20 @@ Rows rows_of(const WholeScores& scores, std::uint32_t dtype) {
 
 }  // namespace
 
-Size bytes_in(std::uint32_t dtype, const Extent& e) {
-  return round_up(
-      Size(e.batch) * e.heads * e.rows * e.features * static_cast<std::int64_t>(bytes_of(dtype)),
-      kUnitBytes);
+Tensors HeadShare::laid_out(const RowsList& list, std::byte* at, const Counts& counts) const {
+  Tensors tensors = {};
+  for (std::size_t t = 0; t < list.size(); ++t) {
+    const Extent e = extent(list[t], counts);
+    tensors[t] = contiguous(at, list[t].dtype, e);
+    at = after(at, checked_bytes(list[t].dtype, e));
+  }
+  return tensors;
+}
+
+std::size_t HeadShare::bytes(const RowsList& list, const Counts& counts) const {
+  std::size_t bytes = 0;
+  for (const Rows& rows : list) bytes += checked_bytes(rows.dtype, extent(rows, counts));
+  return bytes;
 }
 
 RowsList inputs_of(const Problem& p) {
@@ -77,30 +89,25 @@ Tensors inputs_of(const Problem& p, const heed_attention_args& args,
   return inputs;
 }
 
-Exchange::Exchange(const Problem& p, int rank, int head_ranks)
-    : batch_(p.desc.batch),
-      heads_(p.desc.query_heads / head_ranks),
-      key_heads_(p.desc.key_heads / head_ranks),
+Exchange::Exchange(const Problem& p, const HeadShare& share, int rank, int head_ranks)
+    : share_(share),
       inputs_(inputs_of(p)),
       results_(results_of(p)),
       first_rank_(rank / head_ranks * head_ranks),
-      place_(static_cast<std::size_t>(rank % head_ranks)) {
+      place_(static_cast<std::size_t>(rank % head_ranks)),
+      group_(peer_of(together(p.queries, first_rank_, head_ranks),
+                     together(p.keys, first_rank_, head_ranks))) {
   std::size_t inputs = 0;
   std::size_t results = 0;
   for (int i = 0; i < head_ranks; ++i) {
     const std::size_t peer = static_cast<std::size_t>(first_rank_) + static_cast<std::size_t>(i);
-    peers_.push_back(
-        {p.queries[peer], p.keys[peer], rows_in(p.queries[peer]), rows_in(p.keys[peer])});
+    peers_.push_back(peer_of(p.queries[peer], p.keys[peer]));
     const std::size_t sent = bytes_of(inputs_, peers_.back());
     const std::size_t back = bytes_of(results_, peers_.back());
     check_message(std::max(sent, back));
     inputs += sent;
     results += back;
   }
-  group_.queries = together(p.queries, first_rank_, head_ranks);
-  group_.keys = together(p.keys, first_rank_, head_ranks);
-  group_.query_rows = rows_in(group_.queries);
-  group_.key_rows = rows_in(group_.keys);
   const auto ranks = static_cast<std::size_t>(head_ranks);
   Offsets offsets;
   const auto take = [&](std::size_t bytes) {
@@ -110,17 +117,7 @@ Exchange::Exchange(const Problem& p, int rank, int head_ranks)
   receive_ = take(std::max(inputs, ranks * bytes_of(results_, own())));
   inputs_at_ = take(bytes_of(inputs_, group_));
   results_at_ = take(bytes_of(results_, group_));
-  bytes_ = offsets.end("the workspace", {{"desc.query_length", own().query_rows}});
-}
-
-std::size_t Exchange::bytes_of(const RowsList& list, const Peer& peer) const {
-  std::size_t bytes = 0;
-  for (const Rows& rows : list) bytes += checked_bytes(rows.dtype, extent(rows, peer));
-  return bytes;
-}
-
-Tensors Exchange::tensors_at(const RowsList& list, std::byte* at, const Peer& peer) const {
-  return laid_out(list, at, [&](const Rows& rows) { return extent(rows, peer); });
+  bytes_ = offsets.end("the workspace", {{"desc.query_length", own().counts.queries}});
 }
 
 double Exchange::sent_bytes() const {
@@ -151,10 +148,10 @@ void Exchange::all_to_all(Requests& requests, std::byte* workspace, Sent&& sent,
 void Exchange::place_rows(const RowsList& list, const Peer& peer, const Tensors& theirs,
                           const Tensors& all, bool to_all) const {
   for (std::size_t t = 0; t < list.size(); ++t)
-    for (const Span& span : spans_of(list[t], peer)) {
+    for (const Span& span : peer.spans(list[t])) {
       const Tensor of_peer = theirs[t].from(0, span.row);
-      const Tensor of_group = all[t].from(0, row_at(spans_of(list[t], group_), span.position));
-      Extent rows = extent(list[t], peer);
+      const Tensor of_group = all[t].from(0, row_at(group_.spans(list[t]), span.position));
+      Extent rows = share_.extent(list[t], peer.counts);
       rows.rows = span.count;
       to_all ? copy(of_peer, of_group, rows) : copy(of_group, of_peer, rows);
     }
@@ -163,9 +160,9 @@ void Exchange::place_rows(const RowsList& list, const Peer& peer, const Tensors&
 Tensors Exchange::gather(Requests& requests, const Tensors& from, std::byte* workspace) const {
   const std::size_t bytes = bytes_of(inputs_, own());
   for (std::size_t i = 0; i < peers_.size(); ++i) {
-    const Tensors message = tensors_at(inputs_, workspace + send_ + i * bytes, own());
+    const Tensors message = share_.laid_out(inputs_, workspace + send_ + i * bytes, own().counts);
     for (std::size_t t = 0; t < inputs_.size(); ++t) {
-      const Extent rows = extent(inputs_[t], own());
+      const Extent rows = share_.extent(inputs_[t], own().counts);
       const std::int64_t head = inputs_[t].one_head ? 0 : static_cast<std::int64_t>(i) * rows.heads;
       if (inputs_[t].features == 0) continue;
       if (from[t].data == nullptr)
@@ -180,10 +177,10 @@ Tensors Exchange::gather(Requests& requests, const Tensors& from, std::byte* wor
   Tensors all = inputs(workspace);
   std::byte* message = workspace + receive_;
   for (const Peer& peer : peers_) {
-    place_rows(inputs_, peer, tensors_at(inputs_, message, peer), all, true);
+    place_rows(inputs_, peer, share_.laid_out(inputs_, message, peer.counts), all, true);
     message += bytes_of(inputs_, peer);
   }
-  const std::int64_t first_head = static_cast<std::int64_t>(place_) * heads_;
+  const std::int64_t first_head = static_cast<std::int64_t>(place_) * share_.heads;
   for (const Input t : {kMask, kBias})
     if (inputs_[t].features == 0) all[t] = from[t].from(first_head, 0);
   return all;
@@ -193,7 +190,7 @@ void Exchange::scatter(Requests& requests, std::byte* workspace) const {
   const Tensors all = results(workspace);
   std::byte* message = workspace + send_;
   for (const Peer& peer : peers_) {
-    place_rows(results_, peer, tensors_at(results_, message, peer), all, false);
+    place_rows(results_, peer, share_.laid_out(results_, message, peer.counts), all, false);
     message += bytes_of(results_, peer);
   }
   all_to_all(

@@ -8,10 +8,7 @@
 #include <vector>
 
 #include "engine/mpi/problem.hpp"
-#include "engine/mpi/requests.hpp"
-#include "engine/mpi/spans.hpp"
 #include "engine/mpi/tensor.hpp"
-#include "engine/runtime/sizes.hpp"
 
 namespace heed::mpi {
 
@@ -40,21 +37,27 @@ struct Rows {
 };
 using RowsList = std::vector<Rows>;
 
-/// Bytes of rows in a message, a multiple of kUnitBytes.
-Size bytes_in(std::uint32_t dtype, const Extent& extent);
+/// Rows of queries and of keys that one message has.
+struct Counts {
+  std::int64_t queries, keys;
+};
 
-/// Tensors of such rows one after the other, each from a multiple of kUnitBytes on. How many bytes
-/// they take has been checked before.
-template <class ExtentOf>
-Tensors laid_out(const RowsList& list, std::byte* at, ExtentOf&& extent_of) {
-  Tensors tensors = {};
-  for (std::size_t t = 0; t < list.size(); ++t) {
-    const Extent extent = extent_of(list[t]);
-    tensors[t] = contiguous(at, list[t].dtype, extent);
-    at = after(at, static_cast<std::size_t>(bytes_in(list[t].dtype, extent).value()));
+/// The heads that a rank computes.
+struct HeadShare {
+  std::int64_t batch, heads, key_heads;
+
+  std::int64_t heads_of(const Rows& rows) const {
+    return rows.one_head ? 1 : rows.of_keys ? key_heads : heads;
   }
-  return tensors;
-}
+  Extent extent(const Rows& rows, const Counts& counts) const {
+    return {rows.one_batch ? 1 : batch, heads_of(rows), rows.of_keys ? counts.keys : counts.queries,
+            rows.features};
+  }
+  /// Tensors of such rows one after the other from `at` on, each from a multiple of kUnitBytes on.
+  Tensors laid_out(const RowsList& list, std::byte* at, const Counts& counts) const;
+  /// All of their bytes.
+  std::size_t bytes(const RowsList& list, const Counts& counts) const;
+};
 
 /// What a problem reads and, of all heads, writes: out and lse, or gradients of queries, keys,
 /// values and, where each rank has its own rows of it, a bias. The latter travel in the
@@ -73,7 +76,7 @@ class Exchange {
  public:
   Exchange() = default;
   /// Of the group of `rank`: so many ranks from a multiple of their number on.
-  Exchange(const Problem& problem, int rank, int head_ranks);
+  Exchange(const Problem& problem, const HeadShare& share, int rank, int head_ranks);
 
   std::size_t workspace_bytes() const { return bytes_; }
   std::size_t messages() const { return 2 * peers_.size(); }
@@ -82,7 +85,7 @@ class Exchange {
 
   /// All rows of the group, in the workspace.
   Tensors inputs(std::byte* workspace) const {
-    return tensors_at(inputs_, after(workspace, inputs_at_), group_);
+    return share_.laid_out(inputs_, after(workspace, inputs_at_), group_.counts);
   }
   /// Sends the caller's rows, zeros where there is no tensor. What comes back lies in the
   /// workspace: all rows of the group. What does not travel, masks and biases that repeat over all
@@ -90,7 +93,7 @@ class Exchange {
   Tensors gather(Requests& requests, const Tensors& own, std::byte* workspace) const;
   /// Where the results of the group's rows belong, in the workspace.
   Tensors results(std::byte* workspace) const {
-    return tensors_at(results_, after(workspace, results_at_), group_);
+    return share_.laid_out(results_, after(workspace, results_at_), group_.counts);
   }
   /// Sends the others' rows of results().
   void scatter(Requests& requests, std::byte* workspace) const;
@@ -99,13 +102,14 @@ class Exchange {
   template <class Function>
   void each_result(std::byte* workspace, Function&& function) const {
     const auto of_peer = [&](std::size_t i) {
-      return tensors_at(results_, workspace + receive_ + i * bytes_of(results_, own()), own());
+      return share_.laid_out(results_, workspace + receive_ + i * bytes_of(results_, own()),
+                             own().counts);
     };
     const Tensors first = of_peer(0);
     for (std::size_t i = 0; i < peers_.size(); ++i)
       for (std::size_t t = 0; t < results_.size(); ++t) {
         const Rows& rows = results_[t];
-        const Extent all = extent(rows, own());
+        const Extent all = share_.extent(rows, own().counts);
         const Tensor theirs = of_peer(i)[t];
         if (!rows.one_head)
           function(t, theirs, static_cast<std::int64_t>(i) * all.heads, all);
@@ -117,26 +121,21 @@ class Exchange {
   }
 
  private:
+  /// A rank of the group, or all of it.
   struct Peer {
     Spans queries, keys;
-    std::int64_t query_rows, key_rows;
-  };
+    Counts counts;
 
-  std::int64_t heads_of(const Rows& rows) const {
-    if (rows.one_head) return 1;
-    return rows.of_keys ? key_heads_ : heads_;
+    const Spans& spans(const Rows& rows) const { return rows.of_keys ? keys : queries; }
+  };
+  static Peer peer_of(Spans queries, Spans keys) {
+    const Counts counts = {rows_in(queries), rows_in(keys)};
+    return {std::move(queries), std::move(keys), counts};
   }
-  static const Spans& spans_of(const Rows& rows, const Peer& peer) {
-    return rows.of_keys ? peer.keys : peer.queries;
+
+  std::size_t bytes_of(const RowsList& list, const Peer& peer) const {
+    return share_.bytes(list, peer.counts);
   }
-  /// Of one rank's heads.
-  Extent extent(const Rows& rows, const Peer& peer) const {
-    return {rows.one_batch ? 1 : batch_, heads_of(rows),
-            rows.of_keys ? peer.key_rows : peer.query_rows, rows.features};
-  }
-  /// One rank's tensors, one after the other from `at` on.
-  Tensors tensors_at(const RowsList& list, std::byte* at, const Peer& peer) const;
-  std::size_t bytes_of(const RowsList& list, const Peer& peer) const;
   const Peer& own() const { return peers_[place_]; }
   /// Copies a peer's rows to where they belong among the group's, or from there.
   void place_rows(const RowsList& list, const Peer& peer, const Tensors& theirs, const Tensors& all,
@@ -145,7 +144,7 @@ class Exchange {
   template <class Sent, class Received>
   void all_to_all(Requests& requests, std::byte* workspace, Sent&& sent, Received&& received) const;
 
-  std::int64_t batch_ = 0, heads_ = 0, key_heads_ = 0;
+  HeadShare share_ = {};
   RowsList inputs_, results_;
   int first_rank_ = 0;
   std::size_t place_ = 0;

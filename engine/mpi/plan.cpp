@@ -1,10 +1,6 @@
 #include "engine/mpi/plan.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-
-#include "engine/runtime/sizes.hpp"
 
 namespace heed::mpi {
 namespace {
@@ -31,36 +27,35 @@ int tag_of(int span, bool up, bool gradients) {
 void Plan::plan() {
   choices = choices_of(problem);
   head_ranks = chosen(choices);
-  heads = problem.desc.query_heads / head_ranks;
-  key_heads = problem.desc.key_heads / head_ranks;
-  const char* const told = std::getenv("HEED_VERBOSE");
-  verbose = told != nullptr && std::strcmp(told, "1") == 0;
-  if (head_ranks > 1) exchange = Exchange(problem, comm.rank(), head_ranks);
-  const Ring ring = ring_of(problem, head_ranks);
+  share = {problem.desc.batch, problem.desc.query_heads / head_ranks,
+           problem.desc.key_heads / head_ranks};
+  if (shares_heads()) exchange = Exchange(problem, share, comm.rank(), head_ranks);
+  const Ring ring(problem, head_ranks);
   own_ = ring.shard(member());
-  const Tensors gathered = head_ranks > 1 ? exchange.inputs(nullptr) : Tensors{};
+  const Tensors gathered = shares_heads() ? exchange.inputs(nullptr) : Tensors{};
   mask = scores_of_calls(problem.desc.mask, problem.mask, gathered, kMask);
   bias = scores_of_calls(problem.desc.bias, problem.bias, gathered, kBias);
   plan_slices();
   std::size_t sums = 0;
   for (const Span& keys : own_.keys) {
     sums_at.push_back(sums);
-    sums += parcel_bytes(gradients_of_keys(problem), keys.count);
+    sums += share.bytes(gradients_of_keys(problem), {0, keys.count});
   }
   need(kSums, sums);
-  problem.everywhere() ? plan_alone() : plan_rounds(ring);
+  problem.everywhere() ? add_own_calls(rounds.emplace_back()) : plan_rounds(ring);
   plan_unattended();
+  detail = strategy() + (", " + std::to_string(rounds.size())) + " rounds";
 }
 
 heed_score_layout Plan::scores_of_calls(heed_score_layout own, const WholeScores& whole,
                                         const Tensors& gathered, std::size_t index) const {
-  if (own.heads > 1) own.heads = heads;
-  if (head_ranks == 1 || !whole.by_rows) return own;
+  if (own.heads > 1) own.heads = share.heads;
+  if (!shares_heads() || !whole.by_rows) return own;
   const heed_layout& there = gathered[index].layout;
   return {own.dtype,
           HEED_STRIDES_EXPLICIT,
           whole.batch,
-          whole.heads == 1 ? 1 : heads,
+          whole.heads == 1 ? 1 : share.heads,
           rows_in(own_.queries),
           whole.keys,
           there.stride_batch,
@@ -71,8 +66,8 @@ heed_score_layout Plan::scores_of_calls(heed_score_layout own, const WholeScores
 
 const char* Plan::strategy() const {
   if (problem.everywhere()) return "everywhere";
-  if (head_ranks == comm.size() && head_ranks > 1) return "heads";
-  return head_ranks == 1 ? "ring" : "grid";
+  if (!shares_heads()) return "ring";
+  return head_ranks == comm.size() ? "heads" : "grid";
 }
 
 std::int64_t Plan::query_rows() const {
@@ -81,20 +76,10 @@ std::int64_t Plan::query_rows() const {
   return rows;
 }
 
-Tensors Plan::parcel(const RowsList& list, std::byte* at, std::int64_t count) const {
-  return laid_out(list, at, [&](const Rows& rows) { return extent(rows, count); });
-}
-
-std::size_t Plan::parcel_bytes(const RowsList& list, std::int64_t count) const {
-  Size bytes = 0;
-  for (const Rows& rows : list) bytes = bytes + bytes_in(rows.dtype, extent(rows, count));
-  return static_cast<std::size_t>(bytes.checked("a message", {{"rows", count}}));
-}
-
 void Plan::plan_slices() {
-  if (problem.desc.batch == 0 || heads == 0) return;
+  if (problems() == 0) return;
   for (const Span& span : own_.queries) {
-    const std::int64_t count = ceil_div(span.count, slice_rows(problem.desc.batch * heads));
+    const std::int64_t count = ceil_div(span.count, slice_rows(problems()));
     for (std::int64_t i = 0; i < count; ++i) {  // as long as each other, but for a row
       const std::int64_t begin = span.count * i / count;
       const std::int64_t rows = span.count * (i + 1) / count - begin;
@@ -118,21 +103,26 @@ void Plan::add_calls(Round& round, const Call& with) {
   }
 }
 
+void Plan::add_own_calls(Round& round) {
+  for (std::size_t i = 0; i < own_.keys.size(); ++i)
+    add_calls(round, {0, 0, own_.keys[i], {}, {kSums, sums_at[i]}, true, false});
+}
+
 std::size_t Plan::form_of(const Span& queries, const Span& keys, bool own) {
   // Where all attend and no distance counts, it does not matter where they are.
   const bool ordered = problem.brings(HEED_MPI_ALIBI_SLOPES) ||
                        (problem.order.matters && !problem.order.attends_all(queries, keys));
   const std::int64_t offset =
       ordered ? problem.order.offset(queries) + queries.position - keys.position : 0;
-  const auto [place, made] =
+  const auto [form, made] =
       form_index_.try_emplace({queries.count, keys.count, own, ordered, offset}, forms.size());
-  if (!made) return place->second;
+  if (!made) return form->second;
   heed_attention_desc d = problem.desc;
-  d.query_heads = heads;
-  d.key_heads = key_heads;
+  d.query_heads = share.heads;
+  d.key_heads = share.key_heads;
   d.query_length = queries.count;
   d.key_length = keys.count;
-  if (head_ranks > 1) {
+  if (shares_heads()) {
     const Tensors gathered = exchange.inputs(nullptr);
     d.query = gathered[kQuery].layout;
     d.key = gathered[kKey].layout;
@@ -141,7 +131,7 @@ std::size_t Plan::form_of(const Span& queries, const Span& keys, bool own) {
   d.mask = mask;
   d.bias = bias;
   if (!own) {
-    const Tensors travelled = parcel(keys_and_values(), nullptr, keys.count);
+    const Tensors travelled = share.laid_out(keys_and_values(), nullptr, {0, keys.count});
     d.key = travelled[0].layout;
     d.value = travelled[1].layout;
   }
@@ -163,7 +153,7 @@ std::size_t Plan::form_of(const Span& queries, const Span& keys, bool own) {
     d.alignment_offset = offset;
   }
   forms.push_back(d);
-  return place->second;
+  return form->second;
 }
 
 void Plan::plan_rounds(const Ring& ring) {
@@ -177,12 +167,12 @@ void Plan::plan_rounds(const Ring& ring) {
     std::size_t end = 0;
     for (const Held& held : ring.held(member(), r)) {
       const Span& keys = ring.keys_of(*held.parcel);
-      const std::size_t bytes = parcel_bytes(keys_list, keys.count);
+      const std::size_t bytes = share.bytes(keys_list, {0, keys.count});
       if (bytes == 0) continue;
       check_message(bytes);
       const auto span = static_cast<std::size_t>(held.parcel->span);
       const bool again = n == 0 && !held.up && at[span] != SIZE_MAX;  // goes both ways
-      const Place place = {area_of(kKeys, n), again ? at[span] : end};
+      const Bytes place = {area_of(kKeys, n), again ? at[span] : end};
       const bool travels = n > 0 || held.next >= 0;
       if (travels && !again) end += bytes;
       if (n == 0 && travels && !again) packed.push_back({keys, at[span] = place.offset});
@@ -195,9 +185,9 @@ void Plan::plan_rounds(const Ring& ring) {
         sent_bytes += static_cast<double>(bytes);
       }
       if (n == 0 || !ring.attends(member(), keys)) continue;
-      const Place gradients = {area_of(kGradients, n), round.gradient_bytes};
+      const Bytes gradients = {area_of(kGradients, n), round.gradient_bytes};
       add_calls(round, {0, 0, keys, place, gradients, false, false});
-      const std::size_t back = parcel_bytes(gradients_list, keys.count);
+      const std::size_t back = share.bytes(gradients_list, {0, keys.count});
       if (back == 0) continue;
       check_message(back);
       round.gradient_bytes += back;
@@ -205,10 +195,7 @@ void Plan::plan_rounds(const Ring& ring) {
                                      tag_of(held.parcel->span, held.up, true), gradients, back});
       sent_bytes += static_cast<double>(back);
     }
-    if (n == 0)
-      for (std::size_t i = 0; i < own_.keys.size(); ++i)
-        add_calls(round, {0, 0, own_.keys[i], {}, {kSums, sums_at[i]}, true, false});
-    if (n > 0) plan_gradients_back(ring, n);
+    n == 0 ? add_own_calls(round) : plan_gradients_back(ring, n);
     need(area_of(kKeys, n), end);
     need(area_of(kGradients, n), round.gradient_bytes);
   }
@@ -222,7 +209,7 @@ void Plan::plan_gradients_back(const Ring& ring, std::size_t n) {
   std::size_t end = 0;
   for (const Parcel& parcel : ring.parcels(member())) {
     const Span& keys = ring.keys_of(parcel);
-    const std::size_t bytes = parcel_bytes(gradients_of_keys(problem), keys.count);
+    const std::size_t bytes = share.bytes(gradients_of_keys(problem), {0, keys.count});
     const auto receive = [&](bool up, int other) {
       if (bytes == 0 || !ring.attends(other, keys)) return;
       next.receives.push_back(
@@ -234,12 +221,6 @@ void Plan::plan_gradients_back(const Ring& ring, std::size_t n) {
     if (parcel.down >= distance) receive(false, ring.away(member(), -distance));
   }
   need(kArrived, end);
-}
-
-void Plan::plan_alone() {
-  Round& round = rounds.emplace_back();
-  for (std::size_t i = 0; i < own_.keys.size(); ++i)
-    add_calls(round, {0, 0, own_.keys[i], {}, {kSums, sums_at[i]}, true, false});
 }
 
 void Plan::plan_unattended() {

@@ -7,11 +7,9 @@
 #include <map>
 #include <vector>
 
-#include "engine/mpi/choice.hpp"
-#include "engine/mpi/communicator.hpp"
 #include "engine/mpi/exchange.hpp"
-#include "engine/mpi/problem.hpp"
 #include "engine/mpi/ring.hpp"
+#include "engine/mpi/run.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed::mpi {
@@ -29,7 +27,7 @@ struct Slice {
 enum Area : std::size_t { kKeys, kGradients = kKeys + 2, kArrived = kGradients + 2, kSums, kAreas };
 
 /// Bytes of an area, from an offset on.
-struct Place {
+struct Bytes {
   std::size_t area, offset;
 };
 inline std::size_t area_of(Area first, std::size_t round) { return first + round % 2; }
@@ -39,8 +37,8 @@ struct Call {
   std::size_t slice;
   std::size_t form;  ///< of the plan's, which calls that are alike share
   Span keys;
-  Place parcel;     ///< keys and values; of own ones not used: those are read where they lie
-  Place gradients;  ///< theirs, where they are wanted
+  Bytes parcel;     ///< keys and values; of own ones not used: those are read where they lie
+  Bytes gradients;  ///< theirs, where they are wanted
   bool own;
   bool first;  ///< of its slice: there is nothing to merge with
 };
@@ -48,7 +46,7 @@ struct Call {
 struct Message {
   int rank;
   int tag;
-  Place place;
+  Bytes at;
   std::size_t bytes;
 };
 
@@ -71,61 +69,59 @@ struct Packed {
   std::size_t offset;
 };
 
-/// What plans of attention and of its gradients have in common.
-class Plan {
- public:
-  template <class Desc>
-  Plan(MPI_Comm parent, const heed_context* given, const Desc* desc)
-      : comm(parent), context(given), problem(make_problem(comm, given, desc)) {
-    comm.agreed([&] { plan(); });
-  }
+/// Every number of head_ranks that is possible, or the one that the caller wants; one is chosen.
+/// Throws an Error if what the caller wants is not possible.
+std::vector<heed_mpi_choice> choices_of(const Problem& problem);
 
+/// What plans of attention and of its gradients have in common.
+class Plan : public RankPlan {
+ public:
   Communicator comm;
   const heed_context* context;  ///< held by dense plans
   Problem problem;
   std::vector<heed_mpi_choice> choices;
   int head_ranks = 1;
+  HeadShare share = {};                    ///< of this rank
   heed_score_layout mask = {}, bias = {};  ///< of calls: of this rank's heads, and where they are
                                            ///< shared all rows of the group
-  std::int64_t heads = 0, key_heads = 0;   ///< that this rank computes
-  bool verbose = false;
 
   Exchange exchange;  ///< used where head_ranks is above 1
   std::vector<Slice> slices;
   std::vector<Packed> packed;
   std::vector<Round> rounds;
-  std::vector<heed_attention_desc> forms;  ///< but for out and lse
+  std::vector<heed_attention_desc> forms;  ///< except for out and lse
   std::vector<std::size_t> sums_at;        ///< where in kSums the gradients of a span are
   double flops = 0;
-  double sent_bytes = 0;
-  mutable heed_mpi_times times = HEED_MPI_TIMES_INIT;  ///< of the latest run
 
   /// The layout of the workspace, in bytes.
   std::size_t areas[kAreas] = {}, area_bytes[kAreas] = {};
   std::size_t dense_at = 0, dense_bytes = 0;
   std::size_t lengths_at = 0;  ///< of keys, for a call
   std::size_t requests_at = 0, exchange_at = 0;
-  std::size_t workspace_bytes = 0;
 
   const char* strategy() const;
-  std::int64_t first_head() const { return heads * (comm.rank() % head_ranks); }
+  bool shares_heads() const { return head_ranks > 1; }
+  std::int64_t first_head() const { return share.heads * (comm.rank() % head_ranks); }
+  /// Sequences times heads: what a dense call computes of each row.
+  std::int64_t problems() const { return share.batch * share.heads; }
   /// Own keys: of the group, where heads are shared.
   const Spans& own_keys() const { return own_.keys; }
-  /// Rows of queries' or keys' tensors that this rank computes.
-  Extent extent(const Rows& rows, std::int64_t count) const {
-    return {problem.desc.batch, rows.of_keys ? key_heads : heads, count, rows.features};
-  }
   /// Keys and then values of a span, as they travel.
   RowsList keys_and_values() const {
     const heed_attention_desc& d = problem.desc;
     return {{true, d.key.dtype, d.features}, {true, d.value.dtype, d.value_features}};
   }
-  /// Tensors of so many rows, one after the other, each from a multiple of kUnitBytes on.
-  Tensors parcel(const RowsList& list, std::byte* at, std::int64_t rows) const;
-  std::size_t parcel_bytes(const RowsList& list, std::int64_t rows) const;
-  std::int64_t query_rows() const;
 
  protected:
+  template <class Desc>
+  Plan(const char* operation, MPI_Comm parent, const heed_context* given, const Desc* desc)
+      : RankPlan(operation),
+        comm(parent),
+        context(given),
+        problem(make_problem(comm, given, desc)) {
+    comm.agreed([&] { plan(); });
+  }
+
   /// A mask, a bias or its gradient as calls see it: `own`, or where its rows are exchanged among
   /// ranks that share heads, which lies as gathered[index].
   heed_score_layout scores_of_calls(heed_score_layout own, const WholeScores& whole,
@@ -135,29 +131,22 @@ class Plan {
   void make_dense_plans(std::vector<DensePlanOf>& plans, Complete&& complete) {
     for (heed_attention_desc& form : forms) {
       plans.push_back(complete(form));
-      std::size_t bytes = 0;
-      workspace_of(plans.back(), bytes);
-      dense_bytes = std::max(dense_bytes, bytes);
+      dense_bytes = std::max(dense_bytes, workspace_of(plans.back()));
     }
   }
+  std::int64_t query_rows() const;
   /// Takes what both passes need, as the last of the workspace.
   void lay_out(Offsets& offsets);
 
  private:
-  static void workspace_of(const DensePlan& plan, std::size_t& bytes) {
-    check(heed_attention_plan_workspace(plan.get(), &bytes));
-  }
-  static void workspace_of(const DenseBackwardPlan& plan, std::size_t& bytes) {
-    check(heed_attention_backward_plan_workspace(plan.get(), &bytes));
-  }
   void plan();
   void plan_slices();
   void plan_rounds(const Ring& ring);
-  void plan_alone();
   void plan_gradients_back(const Ring& ring, std::size_t round);
   /// Gradients that rounds leave even for queries that attend no key: of sinks.
   void plan_unattended();
   void add_calls(Round& round, const Call& call);
+  void add_own_calls(Round& round);
   std::size_t form_of(const Span& queries, const Span& keys, bool own);
   int member() const { return comm.rank() / head_ranks; }
   int rank_of(int other) const { return other * head_ranks + comm.rank() % head_ranks; }
@@ -169,5 +158,57 @@ class Plan {
   /// By rows, keys, whether they are own ones, and the offset.
   std::map<std::vector<std::int64_t>, std::size_t> form_index_;
 };
+
+}  // namespace heed::mpi
+
+struct heed_mpi_attention_plan : heed::mpi::Plan {
+  heed_mpi_attention_plan(MPI_Comm parent, const heed_context* given,
+                          const heed_mpi_attention_desc* desc);
+
+  std::vector<heed::mpi::DensePlan> dense;  ///< by form
+
+  /// Offsets into the workspace.
+  std::size_t out_at = 0, lse_at = 0;                  ///< of all slices, merged so far
+  std::size_t merged_bytes = 0;                        ///< of both
+  std::size_t partial_out_at = 0, partial_lse_at = 0;  ///< of one call
+  std::size_t gathered_at = 0;                         ///< results of all ranks
+  std::size_t pointers_at = 0;                         ///< to what is merged
+
+ private:
+  void plan_workspace();
+};
+
+struct heed_mpi_attention_backward_plan : heed::mpi::Plan {
+  heed_mpi_attention_backward_plan(MPI_Comm parent, const heed_context* given,
+                                   const heed_mpi_attention_backward_desc* desc);
+
+  std::vector<heed::mpi::DenseBackwardPlan> dense;  ///< by form
+
+  /// Offsets into the workspace, of sums in the arithmetic's type.
+  std::size_t grad_query_at = 0;  ///< of all slices
+  /// How the gradient of the bias lies there, or among the results that ranks which share heads
+  /// exchange: with exchanges_bias.
+  heed_score_layout grad_bias = {};
+  std::size_t grad_bias_at = 0;
+  bool exchanges_bias = false;
+  std::size_t sinks_at = 0, slopes_at = 0;  ///< [query_heads], of all ranks
+  std::size_t scale_at = 0, temperature_at = 0;
+  std::size_t sums_begin = 0, sums_end = 0;  ///< all of these; they begin as 0
+  /// Those of all ranks, up to sums_end, as one piece for every rank.
+  std::size_t shared_begin = 0, piece_bytes = 0;
+  std::size_t pieces_at = 0;  ///< this rank's piece of every rank's sums
+  std::size_t buffer_at = 0;  ///< for what gradients are added to
+
+ private:
+  void plan_workspace();
+};
+
+namespace heed::mpi {
+
+/// Computes; collective.
+void run(const heed_mpi_attention_plan& plan, const heed_attention_args* args, void* workspace,
+         std::size_t bytes);
+void run(const heed_mpi_attention_backward_plan& plan, const heed_attention_backward_args* args,
+         void* workspace, std::size_t bytes);
 
 }  // namespace heed::mpi

@@ -1,12 +1,7 @@
 #include "engine/mpi/problem.hpp"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 
-#include "engine/mpi/descriptor.hpp"
-#include "engine/mpi/fields.hpp"
-#include "engine/mpi/placement.hpp"
 #include "engine/mpi/tensor.hpp"
 
 namespace heed::mpi {
@@ -58,22 +53,8 @@ void compare(const Communicator& comm, const Problem& p) {
 /// Where sequences begin, too.
 void compare_sequences(const Communicator& comm, const Problem& p) {
   if (p.given.sequences == 0) return;
-  const auto numbers = static_cast<std::size_t>(p.given.sequences) + 1;
-  const auto compare_begins = [&](const char* field, const std::int32_t* own) {
-    std::vector<std::int32_t> first;
-    comm.agreed([&] { first.assign(own, own + numbers); });
-    check(MPI_Bcast(first.data(), static_cast<int>(numbers), MPI_INT32_T, 0, comm.get()),
-          "MPI_Bcast");
-    comm.agreed([&] {
-      for (std::size_t i = 0; i < numbers; ++i)
-        if (own[i] != first[i])
-          fail(HEED_STATUS_INVALID_ARGUMENT,
-               "desc.%s[%zu] is %d; on rank 0 it is %d, and must be the same", field, i, own[i],
-               first[i]);
-    });
-  };
-  compare_begins("cu_seqlens_q", p.given.cu_seqlens_q);
-  compare_begins("cu_seqlens_k", p.given.cu_seqlens_k);
+  mpi::compare(comm, "cu_seqlens_q", p.given.cu_seqlens_q, p.given.sequences + 1);
+  mpi::compare(comm, "cu_seqlens_k", p.given.cu_seqlens_k, p.given.sequences + 1);
 }
 
 /// Along which axes masks and biases do not repeat on all ranks. Keys are counted later.
@@ -188,23 +169,6 @@ Order order_of(const Problem& p) {
 }
 
 }  // namespace
-
-void check(heed_status status) {
-  if (status != HEED_STATUS_OK) fail(status, "%s", heed_last_error());
-}
-
-DensePlan make_dense_plan(const heed_context& context, const heed_attention_desc& desc) {
-  heed_attention_plan* plan = nullptr;
-  check(heed_attention_plan_create(&context, &desc, &plan));
-  return DensePlan(plan);
-}
-
-DenseBackwardPlan make_dense_plan(const heed_context& context,
-                                  const heed_attention_backward_desc& desc) {
-  heed_attention_backward_plan* plan = nullptr;
-  check(heed_attention_backward_plan_create(&context, &desc, &plan));
-  return DenseBackwardPlan(plan);
-}
 
 double Problem::flops_per_pair() const {
   const double both = static_cast<double>(desc.features + desc.value_features);

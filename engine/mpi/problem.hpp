@@ -2,30 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <vector>
 
 #include "api/heed_mpi.h"
 #include "engine/mpi/communicator.hpp"
+#include "engine/mpi/handles.hpp"
 #include "engine/mpi/spans.hpp"
 
 namespace heed::mpi {
-
-struct DestroyPlan {
-  void operator()(heed_attention_plan* plan) const { heed_attention_plan_destroy(plan); }
-};
-using DensePlan = std::unique_ptr<heed_attention_plan, DestroyPlan>;
-struct DestroyBackwardPlan {
-  void operator()(heed_attention_backward_plan* plan) const {
-    heed_attention_backward_plan_destroy(plan);
-  }
-};
-using DenseBackwardPlan = std::unique_ptr<heed_attention_backward_plan, DestroyBackwardPlan>;
-
-/// Throws what a call of heed.h refuses.
-void check(heed_status status);
-DensePlan make_dense_plan(const heed_context& context, const heed_attention_desc& desc);
-DenseBackwardPlan make_dense_plan(const heed_context& context,
-                                  const heed_attention_backward_desc& desc);
 
 /// What a mask or bias has of the whole problem, as the ranks together say: 1 along an axis where
 /// each of them has 1 there.
@@ -61,6 +45,15 @@ struct Problem {
   }
   std::uint32_t real() const { return float64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32; }
 };
+
+/// Of a mask or bias that runs do not bring: one element, however long sequences are.
+inline constexpr heed_score_layout kNoScores = {0, 0, 1, 1, 1, 1, 0, 0, 0, 0};
+
+/// This rank's descriptor, read and checked as far as it can be without the others'. Throws an
+/// Error that names the field, its value and the bound.
+void read(Problem& problem, const heed_context& context, const heed_mpi_attention_desc* desc);
+void read(Problem& problem, const heed_context& context,
+          const heed_mpi_attention_backward_desc* desc);
 
 /// Collective. Throws the same Error on all ranks.
 Problem make_problem(const Communicator& comm, const heed_context* context,

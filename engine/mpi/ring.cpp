@@ -1,17 +1,9 @@
 #include "engine/mpi/ring.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace heed::mpi {
 namespace {
-
-/// In order of positions.
-Spans sorted(Spans spans) {
-  std::sort(spans.begin(), spans.end(),
-            [](const Span& a, const Span& b) { return a.position < b.position; });
-  return spans;
-}
 
 /// Whether any of these sorted spans attends the keys. Of those in their sequence that reach up to
 /// them, the first is the one that may reach down to them.
@@ -37,8 +29,11 @@ void route(const std::vector<int>& needed, int members, Parcel& parcel) {
 
 }  // namespace
 
-Ring::Ring(std::vector<Shard> shards, const Order& order)
-    : shards_(std::move(shards)), order_(order), parcels_(shards_.size()) {
+Ring::Ring(const Problem& p, int head_ranks) : order_(p.order) {
+  for (int first = 0; first < static_cast<int>(p.keys.size()); first += head_ranks)
+    shards_.push_back(
+        {together(p.queries, first, head_ranks), together(p.keys, first, head_ranks)});
+  parcels_.resize(shards_.size());
   for (const Shard& shard : shards_) {
     queries_.push_back(sorted(shard.queries));
     all_keys_.insert(all_keys_.end(), shard.keys.begin(), shard.keys.end());

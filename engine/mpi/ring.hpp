@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/mpi/spans.hpp"
+#include "engine/mpi/problem.hpp"
 
 namespace heed::mpi {
 
@@ -26,7 +26,8 @@ struct Held {
 
 class Ring {
  public:
-  Ring(std::vector<Shard> shards, const Order& order);
+  /// Of groups of so many ranks that share heads.
+  Ring(const Problem& problem, int head_ranks);
 
   int members() const { return static_cast<int>(shards_.size()); }
   const Shard& shard(int member) const { return shards_[static_cast<std::size_t>(member)]; }
@@ -64,7 +65,7 @@ class Ring {
  private:
   std::vector<Shard> shards_;
   std::vector<Spans> queries_;  ///< of shards, in order of positions
-  Order order_;
+  const Order& order_;          ///< the problem's
   Spans all_keys_;
   std::vector<std::vector<Parcel>> parcels_;  ///< by member
   int rounds_ = 1;

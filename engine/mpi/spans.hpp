@@ -1,8 +1,12 @@
-// Rows by their positions in the whole sequence, and which of them attend which.
+// Rows by their positions in the whole sequence: which of them attend which, and which the ranks
+// have.
 #pragma once
 
 #include <cstdint>
 #include <vector>
+
+#include "api/heed_mpi.h"
+#include "engine/mpi/communicator.hpp"
 
 namespace heed::mpi {
 
@@ -20,7 +24,10 @@ using Spans = std::vector<Span>;
 
 std::int64_t rows_in(const Spans& spans);
 
-/// In order of positions, rows counted anew: spans that meet become one.
+/// In order of positions.
+Spans sorted(Spans spans);
+
+/// The same, rows counted anew: spans that meet become one.
 Spans joined(Spans spans);
 
 /// The rows that a rank, or a group of ranks, has.
@@ -33,7 +40,7 @@ struct Shard {
 struct Order {
   bool matters;                       ///< positions mean something: causal, windows, ALiBi
   std::vector<std::int64_t> offsets;  ///< of positions, as in heed_attention_desc, by sequence
-  std::int64_t first, end;            ///< but for the offset
+  std::int64_t first, end;            ///< except for the offset
 
   /// What is added to a query's position where it stands among the keys.
   std::int64_t offset(const Span& span) const { return offsets[span.sequence]; }
@@ -45,5 +52,37 @@ struct Order {
 
 /// Of all queries and all keys.
 double pairs(const Order& order, const Spans& queries, const Spans& keys);
+
+// ---- Placement ---------------------------------------------------------------------------------
+
+/// A shard may have so many spans of queries, and of keys.
+inline constexpr std::size_t kMostSpans = 1024;
+
+/// The rows of a sequence that a rank has where lengths differ as little as they can: rows[0] and
+/// rows[1].
+void place(std::uint32_t placement, std::int64_t length, int ranks, int rank, heed_mpi_rows* rows);
+
+/// The rows of one kind, queries or keys, that this rank has.
+struct OwnRows {
+  const char* name;               ///< "query" or "key"
+  std::int64_t length;            ///< how many
+  const std::int64_t* positions;  ///< [length], with HEED_MPI_POSITIONS
+};
+
+/// The spans of all ranks, by rank. Collective. Throws the same Error on all ranks unless together
+/// they have every position once.
+std::vector<Spans> gather_spans(const Communicator& comm, std::uint32_t placement,
+                                const OwnRows& own);
+
+/// Cuts the spans of all ranks where sequences of a packed batch begin: sequence n has the
+/// positions from begins[n] to begins[n + 1] - 1, and together they have all.
+void cut(const OwnRows& own, const std::int32_t* begins, std::size_t sequences,
+         std::vector<Spans>& all);
+
+/// What several shards have together, in order of positions: spans that meet become one.
+Spans together(const std::vector<Spans>& all, int first, int count);
+
+/// The row of a shard that has this position.
+std::int64_t row_at(const Spans& spans, std::int64_t position);
 
 }  // namespace heed::mpi

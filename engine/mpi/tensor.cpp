@@ -3,9 +3,22 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/runtime/error.hpp"
+#include "engine/mpi/handles.hpp"
 
 namespace heed::mpi {
+namespace {
+
+/// Values that are added at a time, except for longer rows.
+constexpr std::int64_t kAddedAtOnce = 1 << 14;
+
+template <class Real>
+void add_values(const std::byte* from, std::byte* to, std::size_t count) {
+  const auto* const added = reinterpret_cast<const Real*>(from);
+  auto* const sums = reinterpret_cast<Real*>(to);
+  for (std::size_t i = 0; i < count; ++i) sums[i] += added[i];
+}
+
+}  // namespace
 
 std::size_t bytes_of(std::uint32_t dtype) {
   switch (dtype) {
@@ -66,9 +79,10 @@ heed_score_layout explicit_layout(const heed_score_layout& given, const Extent& 
   return layout;
 }
 
-Tensor Tensor::from(std::int64_t head, std::int64_t row) const {
+Tensor Tensor::from(std::int64_t head, std::int64_t row, std::int64_t batch) const {
   if (data == nullptr) return *this;
-  const std::int64_t elements = head * layout.stride_head + row * layout.stride_row;
+  const std::int64_t elements =
+      batch * layout.stride_batch + head * layout.stride_head + row * layout.stride_row;
   return {data + elements * static_cast<std::int64_t>(element_bytes()), layout};
 }
 
@@ -85,47 +99,74 @@ Tensor contiguous(void* data, std::uint32_t dtype, const Extent& extent) {
 
 void copy(const Tensor& from, const Tensor& to, const Extent& extent) {
   const std::size_t bytes = from.element_bytes();
-  const auto features = static_cast<std::size_t>(extent.features);
   const bool side_by_side = from.layout.stride_feature == 1 && to.layout.stride_feature == 1;
-  const auto step = [&](const Tensor& tensor, std::int64_t elements) {
-    return tensor.data + elements * static_cast<std::int64_t>(bytes);
-  };
+  const std::int64_t from_step = from.layout.stride_feature * static_cast<std::int64_t>(bytes);
+  const std::int64_t to_step = to.layout.stride_feature * static_cast<std::int64_t>(bytes);
   for (std::int64_t b = 0; b < extent.batch; ++b)
     for (std::int64_t h = 0; h < extent.heads; ++h)
       for (std::int64_t row = 0; row < extent.rows; ++row) {
-        const auto place = [&](const Tensor& tensor) {
-          const heed_layout& l = tensor.layout;
-          return step(tensor, b * l.stride_batch + h * l.stride_head + row * l.stride_row);
-        };
-        const std::byte* source = place(from);
-        std::byte* target = place(to);
-        if (side_by_side) {
-          std::memcpy(target, source, features * bytes);
-          continue;
-        }
-        for (std::int64_t x = 0; x < extent.features; ++x)
-          std::memcpy(target + x * to.layout.stride_feature * static_cast<std::int64_t>(bytes),
-                      source + x * from.layout.stride_feature * static_cast<std::int64_t>(bytes),
-                      bytes);
+        const std::byte* const source = from.from(h, row, b).data;
+        std::byte* const target = to.from(h, row, b).data;
+        if (side_by_side)
+          std::memcpy(target, source, static_cast<std::size_t>(extent.features) * bytes);
+        else
+          for (std::int64_t x = 0; x < extent.features; ++x)
+            std::memcpy(target + x * to_step, source + x * from_step, bytes);
       }
 }
 
-namespace {
-
-template <class Real>
-void add_numbers(const std::byte* from, std::byte* to, std::size_t count) {
-  const auto* const added = reinterpret_cast<const Real*>(from);
-  auto* const sums = reinterpret_cast<Real*>(to);
-  for (std::size_t i = 0; i < count; ++i) sums[i] += added[i];
-}
-
-}  // namespace
-
 void add(const std::byte* from, std::byte* to, std::size_t bytes, std::uint32_t dtype) {
   if (dtype == HEED_DTYPE_F64)
-    add_numbers<double>(from, to, bytes / sizeof(double));
+    add_values<double>(from, to, bytes / sizeof(double));
   else
-    add_numbers<float>(from, to, bytes / sizeof(float));
+    add_values<float>(from, to, bytes / sizeof(float));
+}
+
+void merge(const heed_context& context, const Extent& extent, const heed_layout& part_out,
+           const heed_layout& part_lse, std::size_t parts, const void* const* outs,
+           const void* const* lses, const Tensor& out, const Tensor& lse) {
+  heed_merge_desc desc = HEED_MERGE_DESC_INIT;
+  desc.batch = extent.batch;
+  desc.heads = extent.heads;
+  desc.rows = extent.rows;
+  desc.features = extent.features;
+  desc.part_out = part_out;
+  desc.part_lse = part_lse;
+  desc.out = out.layout;
+  desc.lse = lse.layout;
+  check(heed_merge(&context, &desc, parts, outs, lses, out.data, lse.data));
+}
+
+std::size_t Writer::buffer_bytes(std::uint32_t real, std::int64_t features) {
+  return static_cast<std::size_t>(std::max(kAddedAtOnce, features)) * bytes_of(real);
+}
+
+/// A merge of one partial result.
+void Writer::convert(const Tensor& from, const Tensor& to, const Extent& extent) const {
+  static constexpr double kLse = 0;
+  const heed_layout one = {HEED_DTYPE_F64, HEED_STRIDES_EXPLICIT, 0, 0, 0, 0};
+  const void* const outs[] = {from.data};
+  const void* const lses[] = {&kLse};
+  merge(context_, extent, from.layout, one, 1, outs, lses, to, {});
+}
+
+void Writer::write(const Tensor& from, const Tensor& to, const Extent& extent) const {
+  if (extent.elements() == 0) return;
+  if (buffer_ == nullptr) return convert(from, to, extent);
+  const std::int64_t most = std::max<std::int64_t>(kAddedAtOnce / extent.features, 1);
+  for (std::int64_t b = 0; b < extent.batch; ++b)
+    for (std::int64_t h = 0; h < extent.heads; ++h)
+      for (std::int64_t row = 0; row < extent.rows; row += most) {
+        const Extent some = {1, 1, std::min(most, extent.rows - row), extent.features};
+        const Tensor sums = contiguous(buffer_, real_, some);
+        const Tensor there = to.from(h, row, b);
+        const Tensor added = from.from(h, row, b);
+        convert(there, sums, some);
+        for (std::int64_t i = 0; i < some.rows; ++i)
+          add(added.from(0, i).data, sums.from(0, i).data,
+              static_cast<std::size_t>(extent.features) * bytes_of(real_), real_);
+        convert(sums, there, some);
+      }
 }
 
 }  // namespace heed::mpi

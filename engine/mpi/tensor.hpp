@@ -1,4 +1,5 @@
-// Tensors [batch, heads, rows, features] as heed_layout describes them, and copies of their rows.
+// Tensors [batch, heads, rows, features] as heed_layout describes them, copies of their rows, and
+// how results leave.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +35,7 @@ struct Tensor {
 
   std::size_t element_bytes() const { return bytes_of(layout.dtype); }
   /// The same from this head and row on; none stays none.
-  Tensor from(std::int64_t head, std::int64_t row) const;
+  Tensor from(std::int64_t head, std::int64_t row, std::int64_t batch = 0) const;
 };
 
 /// A mask or bias, whose keys are its features. The layout is explicit.
@@ -54,5 +55,31 @@ void copy(const Tensor& from, const Tensor& to, const Extent& extent);
 
 /// Adds numbers of float32 or float64 that lie side by side.
 void add(const std::byte* from, std::byte* to, std::size_t bytes, std::uint32_t dtype);
+
+/// Partial results that lie alike, merged to where out and lse are; the latter need not be there.
+void merge(const heed_context& context, const Extent& extent, const heed_layout& part_out,
+           const heed_layout& part_lse, std::size_t parts, const void* const* outs,
+           const void* const* lses, const Tensor& out, const Tensor& lse);
+
+/// Converts results to the caller's types, or adds them to what is there.
+class Writer {
+ public:
+  /// Adds where there is a buffer for what is there: buffer_bytes(), of the arithmetic's type.
+  Writer(const heed_context& context, std::uint32_t real, std::byte* buffer)
+      : context_(context), real_(real), buffer_(buffer) {}
+
+  /// All of `extent`; what is added has the type `real`.
+  void write(const Tensor& from, const Tensor& to, const Extent& extent) const;
+
+  /// Of a buffer for rows of so many features.
+  static std::size_t buffer_bytes(std::uint32_t real, std::int64_t features);
+
+ private:
+  void convert(const Tensor& from, const Tensor& to, const Extent& extent) const;
+
+  const heed_context& context_;
+  std::uint32_t real_;
+  std::byte* buffer_;
+};
 
 }  // namespace heed::mpi

@@ -1,7 +1,21 @@
 #include "engine/mpi/graph/edges.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
 namespace heed::mpi {
 namespace {
+
+/// How many of something the ranks before this one have. Collective.
+std::int64_t count_before(const Communicator& comm, std::int64_t own) {
+  std::int64_t before = 0;
+  check(MPI_Exscan(&own, &before, 1, MPI_INT64_T, MPI_SUM, comm.get()), "MPI_Exscan");
+  return comm.rank() == 0 ? 0 : before;
+}
 
 template <class Index>
 std::int32_t checked(const char* field, const Index* indices, std::int64_t e, std::int64_t nodes) {
@@ -25,13 +39,150 @@ std::vector<Edge> read(const heed_mpi_graph_desc& desc, std::int64_t before) {
   return edges;
 }
 
-}  // namespace
+struct Close {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, Close>;
 
-std::int64_t count_before(const Communicator& comm, std::int64_t own) {
-  std::int64_t before = 0;
-  check(MPI_Exscan(&own, &before, 1, MPI_INT64_T, MPI_SUM, comm.get()), "MPI_Exscan");
-  return comm.rank() == 0 ? 0 : before;
+/// What is wrong with a line.
+struct Fault {
+  std::int64_t line = -1;  ///< of this rank's
+  std::int64_t byte = 0;   ///< of the file
+  heed_status status = HEED_STATUS_OK;
+  char words[160] = "";
+
+  bool found() const { return line >= 0; }
+};
+
+[[noreturn]] void refuse(const char* path, const char* what) {
+  fail(HEED_STATUS_IO, "desc.path %.120s %s: %s", path, what, std::strerror(errno));
 }
+
+/// The share of a file that one rank reads: the lines that begin in its share of the bytes.
+class Share {
+ public:
+  Share(const Communicator& comm, const heed_mpi_graph_desc& desc)
+      : comm_(comm), path_(desc.path), nodes_(desc.nodes == 0 ? kMostNodes : desc.nodes) {}
+
+  /// Collective.
+  void read() {
+    comm_.agreed([&] { open(); });
+    std::int64_t first = size_;
+    check(MPI_Bcast(&first, 1, MPI_INT64_T, 0, comm_.get()), "MPI_Bcast");
+    comm_.agreed([&] {
+      if (size_ != first)
+        fail(HEED_STATUS_INVALID_ARGUMENT,
+             "desc.path %.120s has %lld bytes; on rank 0 it has %lld, and must be the same", path_,
+             static_cast<long long>(size_), static_cast<long long>(first));
+      read_lines();
+    });
+    const long long line = count_before(comm_, lines_) + fault_.line + 1;
+    comm_.agreed([&] {
+      if (fault_.found())
+        fail(fault_.status, "desc.path %.100s, line %lld (byte %lld): %s", path_, line,
+             static_cast<long long>(fault_.byte), fault_.words);
+    });
+  }
+
+  std::vector<Edge> edges;
+  std::int64_t most = -1;  ///< the largest node
+
+ private:
+  void open() {
+    file_.reset(std::fopen(path_, "rb"));
+    if (file_ == nullptr) refuse(path_, "cannot be opened");
+    if (fseeko(file_.get(), 0, SEEK_END) != 0 || (size_ = ftello(file_.get())) < 0)
+      refuse(path_, "has no size");
+  }
+
+  std::int64_t share_begin(int rank) const {
+    return size_ / comm_.size() * rank + std::min<std::int64_t>(rank, size_ % comm_.size());
+  }
+
+  /// A line is the rank's in whose share it begins: after the newline before.
+  void read_lines() {
+    const std::int64_t begin = share_begin(comm_.rank());
+    const std::int64_t end = share_begin(comm_.rank() + 1);
+    seek(std::max<std::int64_t>(begin - 1, 0));
+    std::int64_t at = begin == 0 ? 0 : begin - 1 + read_line();
+    for (std::int64_t bytes = 0; at < end && (bytes = read_line()) > 0; at += bytes, ++lines_)
+      if (!fault_.found()) parse(at);
+  }
+
+  void seek(std::int64_t at) const {
+    if (fseeko(file_.get(), at, SEEK_SET) != 0) refuse(path_, "cannot be read");
+  }
+
+  /// Reads a line, and returns its bytes, with the newline; 0 at the end. As much as line_ holds is
+  /// kept.
+  std::int64_t read_line() {
+    std::int64_t bytes = 0;
+    length_ = 0;
+    cut_ = false;
+    for (int c = 0; c != '\n' && (c = getc_unlocked(file_.get())) != EOF; ++bytes)
+      if (length_ < sizeof line_ - 1)
+        line_[length_++] = static_cast<char>(c);
+      else
+        cut_ = cut_ || std::isspace(c) == 0;
+    if (std::ferror(file_.get()) != 0) refuse(path_, "cannot be read");
+    line_[length_] = '\0';
+    return bytes;
+  }
+
+  /// The number at `text`, which moves on past it; -1 where there is none.
+  static std::int64_t number(const char*& text) {
+    while (*text == ' ' || *text == '\t') ++text;
+    if (std::isdigit(static_cast<unsigned char>(*text)) == 0) return -1;
+    std::int64_t value = 0;
+    for (; std::isdigit(static_cast<unsigned char>(*text)) != 0; ++text)
+      value = std::min(value * 10 + (*text - '0'), std::int64_t{1} << 40);  // above all nodes
+    return value;
+  }
+
+  void parse(std::int64_t at) {
+    const char* text = line_;
+    while (std::isspace(static_cast<unsigned char>(*text)) != 0) ++text;
+    const char* const end = line_ + length_;
+    if ((text == end && !cut_) || *text == '#' || *text == '%') return;
+    const std::int64_t source = number(text);
+    const std::int64_t destination = source < 0 ? -1 : number(text);
+    while (std::isspace(static_cast<unsigned char>(*text)) != 0) ++text;
+    if (source < 0 || destination < 0 || text != end || cut_)
+      return find_fault(at, HEED_STATUS_CORRUPT,
+                        "is not an edge; it must be two numbers of nodes, \"source destination\"");
+    if (std::max(source, destination) >= nodes_) {
+      char why[64];
+      std::snprintf(why, sizeof why, "has a node that is not below %s, %lld",
+                    nodes_ == kMostNodes ? "the most" : "desc.nodes",
+                    static_cast<long long>(nodes_));
+      return find_fault(at, HEED_STATUS_INVALID_ARGUMENT, why);
+    }
+    most = std::max({most, source, destination});
+    edges.push_back({static_cast<std::int32_t>(source), static_cast<std::int32_t>(destination), 0});
+  }
+
+  void find_fault(std::int64_t at, heed_status status, const char* why) {
+    fault_.line = lines_;
+    fault_.byte = at;
+    fault_.status = status;
+    char shown[41] = "";
+    for (int i = 0; i < 40 && std::isprint(static_cast<unsigned char>(line_[i])) != 0; ++i)
+      shown[i] = line_[i];
+    std::snprintf(fault_.words, sizeof fault_.words, "\"%s\" %s", shown, why);
+  }
+
+  const Communicator& comm_;
+  const char* const path_;
+  const std::int64_t nodes_;
+  File file_;
+  std::int64_t size_ = 0, lines_ = 0;
+  char line_[256] = "";
+  std::size_t length_ = 0;
+  bool cut_ = false;  ///< something other than space
+  Fault fault_;
+};
+
+}  // namespace
 
 std::vector<Edge> read_edges(const Communicator& comm, const heed_mpi_graph_desc& desc) {
   const std::int64_t before = count_before(comm, desc.edges);
@@ -41,6 +192,17 @@ std::vector<Edge> read_edges(const Communicator& comm, const heed_mpi_graph_desc
                                               : read<std::int32_t>(desc, before);
   });
   return edges;
+}
+
+std::vector<Edge> read_file(const Communicator& comm, heed_mpi_graph_desc& desc) {
+  Share share(comm, desc);
+  share.read();
+  const std::int64_t before = count_before(comm, static_cast<std::int64_t>(share.edges.size()));
+  for (std::size_t e = 0; e < share.edges.size(); ++e)
+    share.edges[e].given = before + static_cast<std::int64_t>(e);
+  const std::int64_t most = comm.reduced(share.most, MPI_MAX);
+  if (desc.nodes == 0) desc.nodes = most + 1;
+  return std::move(share.edges);
 }
 
 }  // namespace heed::mpi

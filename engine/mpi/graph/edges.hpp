@@ -1,6 +1,7 @@
-// The edges that ranks bring, in memory or in a file.
+// The edges that ranks bring, in memory or in a file, and which rank has which node.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -23,7 +24,30 @@ std::vector<Edge> read_edges(const Communicator& comm, const heed_mpi_graph_desc
 /// Of the file at desc.path. Where desc.nodes is 0 it becomes what the file needs.
 std::vector<Edge> read_file(const Communicator& comm, heed_mpi_graph_desc& desc);
 
-/// How many of something the ranks before this one have. Collective.
-std::int64_t count_before(const Communicator& comm, std::int64_t own);
+/// Which rank has which node.
+class Owners {
+ public:
+  /// By the caller's array, which lives as long.
+  explicit Owners(const std::int32_t* given) : given_(given) {}
+  /// Rank r has the nodes first[r] to first[r + 1] - 1.
+  explicit Owners(std::vector<std::int64_t> first) : first_(std::move(first)) {}
+
+  int of(std::int32_t node) const {
+    if (given_ != nullptr) return given_[node];
+    return static_cast<int>(std::upper_bound(first_.begin(), first_.end(), node) - first_.begin()) -
+           1;
+  }
+  /// A rank's nodes, ascending.
+  std::vector<std::int32_t> nodes_of(int rank, std::int64_t nodes) const;
+
+ private:
+  const std::int32_t* given_ = nullptr;
+  std::vector<std::int64_t> first_;
+};
+
+/// The caller's, compared with those of the other ranks, or ranges of nodes. Collective. Throws the
+/// same Error on all ranks.
+Owners make_owners(const Communicator& comm, const heed_mpi_graph_desc& desc,
+                   const std::vector<Edge>& edges);
 
 }  // namespace heed::mpi

@@ -1,12 +1,10 @@
 #include "engine/mpi/graph/graph.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <iterator>
+#include <numeric>
 
-#include "engine/mpi/fields.hpp"
-#include "engine/mpi/graph/lists.hpp"
-#include "engine/mpi/graph/owners.hpp"
-#include "engine/mpi/problem.hpp"
 #include "engine/runtime/structs.hpp"
 
 namespace heed::mpi {
@@ -17,6 +15,74 @@ using Nodes = std::vector<std::int32_t>;
 std::int32_t place_in(const Nodes& sorted, std::int32_t node) {
   return static_cast<std::int32_t>(std::lower_bound(sorted.begin(), sorted.end(), node) -
                                    sorted.begin());
+}
+
+/// Items of one kind for, or from, every rank: one rank's after another's.
+template <class T>
+struct Lists {
+  std::vector<T> items;
+  std::vector<std::int64_t> counts;  ///< by rank
+};
+
+/// The counts that the others have for this rank. Collective.
+std::vector<std::int64_t> exchange_counts(const Communicator& comm,
+                                          const std::vector<std::int64_t>& sent) {
+  std::vector<std::int64_t> received;
+  comm.agreed([&] {
+    for (std::size_t i = 0; i < sent.size(); ++i)
+      if (sent[i] > INT_MAX)
+        fail(HEED_STATUS_UNSUPPORTED,
+             "%lld edges or nodes are for rank %zu; a message may have %d at most",
+             static_cast<long long>(sent[i]), i, INT_MAX);
+    received.resize(sent.size());
+  });
+  check(MPI_Alltoall(sent.data(), 1, MPI_INT64_T, received.data(), 1, MPI_INT64_T, comm.get()),
+        "MPI_Alltoall");
+  return received;
+}
+
+/// The lists that the ranks have for this one. Collective. Throws the same Error on all ranks.
+template <class T>
+Lists<T> exchange(const Communicator& comm, const Lists<T>& sent) {
+  constexpr int kTag = 0;
+  Lists<T> received;
+  received.counts = exchange_counts(comm, sent.counts);
+  comm.agreed([&] {
+    const auto& counts = received.counts;
+    received.items.resize(
+        static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
+  });
+  std::vector<MPI_Request> memory;
+  comm.agreed([&] { memory.resize(2 * sent.counts.size()); });
+  const RowType item(sizeof(T), sizeof(T));
+  Requests requests(comm, memory.data());
+  const auto each = [](const std::vector<std::int64_t>& counts, auto* items, auto&& function) {
+    for (std::size_t rank = 0; rank < counts.size(); items += counts[rank++])
+      if (counts[rank] > 0)
+        function(items, static_cast<std::size_t>(counts[rank]), static_cast<int>(rank));
+  };
+  each(received.counts, received.items.data(), [&](T* to, std::size_t count, int rank) {
+    requests.receive(to, count, item.get(), rank, kTag);
+  });
+  each(sent.counts, sent.items.data(), [&](const T* from, std::size_t count, int rank) {
+    requests.send(from, count, item.get(), rank, kTag);
+  });
+  requests.wait();
+  return received;
+}
+
+/// Items in the order of the ranks that they are for, otherwise in their own.
+template <class T, class RankOf>
+Lists<T> by_rank(int ranks, const std::vector<T>& items, RankOf&& rank_of) {
+  Lists<T> lists;
+  lists.items.resize(items.size());
+  lists.counts.assign(static_cast<std::size_t>(ranks), 0);
+  for (const T& item : items) ++lists.counts[static_cast<std::size_t>(rank_of(item))];
+  std::vector<std::int64_t> next(static_cast<std::size_t>(ranks), 0);
+  std::partial_sum(lists.counts.begin(), lists.counts.end() - 1, next.begin() + 1);
+  for (const T& item : items)
+    lists.items[static_cast<std::size_t>(next[static_cast<std::size_t>(rank_of(item))]++)] = item;
+  return lists;
 }
 
 void check_arrays(const heed_mpi_graph_desc& d) {
@@ -45,7 +111,15 @@ void check_arrays(const heed_mpi_graph_desc& d) {
   }
 }
 
-heed_mpi_graph_desc read_desc(const heed_context* context, const heed_mpi_graph_desc* given) {
+void check_owners(const Communicator& comm, const heed_mpi_graph_desc& d) {
+  for (std::int64_t n = 0; d.owners != nullptr && n < d.nodes; ++n)
+    if (d.owners[n] < 0 || d.owners[n] >= comm.size())
+      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.owners[%lld] is %d; it must be a rank, 0 to %d",
+           static_cast<long long>(n), d.owners[n], comm.size() - 1);
+}
+
+heed_mpi_graph_desc read_desc(const Communicator& comm, const heed_context* context,
+                              const heed_mpi_graph_desc* given) {
   Communicator::check_thread();
   required(context, "context");
   const heed_mpi_graph_desc d = read_struct(given, "desc");
@@ -66,13 +140,8 @@ heed_mpi_graph_desc read_desc(const heed_context* context, const heed_mpi_graph_
          "desc.owners is given with desc.nodes 0; with both desc.path and desc.owners it must say "
          "how many nodes there are");
   check_arrays(d);
+  check_owners(comm, d);
   return d;
-}
-
-std::int64_t sum_over_ranks(const Communicator& comm, std::int64_t own) {
-  std::int64_t sum = 0;
-  check(MPI_Allreduce(&own, &sum, 1, MPI_INT64_T, MPI_SUM, comm.get()), "MPI_Allreduce");
-  return sum;
 }
 
 heed_graph_info describe_local(const LocalGraph& graph) {
@@ -95,13 +164,7 @@ std::vector<Neighbour> neighbours_of(const Lists<std::int32_t>& lists, const Nod
 
 }  // namespace
 
-LocalGraph make_local_graph(const heed_context& context, const heed_graph_desc& desc) {
-  heed_graph* graph = nullptr;
-  check(heed_graph_create(&context, &desc, &graph));
-  return LocalGraph(graph);
-}
-
-/// What is needed only while a graph is built.
+/// Builds a graph, and holds all that is needed no longer then.
 class RankGraph::Builder {
  public:
   Builder(RankGraph& graph, const heed_context& context, const heed_mpi_graph_desc& desc,
@@ -113,12 +176,12 @@ class RankGraph::Builder {
     comm.agreed([&] { number_rows(); });
     const Lists<std::int32_t> wanted = exchange(comm, needed_);
     comm.agreed([&] { graph_.sends = neighbours_of(wanted, graph_.known); });
-    graph_.alone = sum_over_ranks(comm, static_cast<std::int64_t>(needed_.items.size())) == 0;
+    graph_.alone = comm.reduced(static_cast<std::int64_t>(needed_.items.size()), MPI_SUM) == 0;
     comm.agreed([&] {
       sort_edges();
       make_local_graphs();
     });
-    graph_.all_edges = sum_over_ranks(comm, counted());
+    graph_.all_edges = comm.reduced(counted(), MPI_SUM);
   }
 
  private:
@@ -204,7 +267,7 @@ class RankGraph::Builder {
     desc.sources = desc.edges > 0 ? sources.data() : nullptr;
     desc.destinations = desc.edges > 0 ? destinations.data() : nullptr;
     desc.duplicates = desc_.duplicates;
-    share.graph = make_local_graph(context_, desc);
+    share.graph = make<LocalGraph>(heed_graph_create, &context_, &desc);
   }
 
   std::int64_t counted() const {
@@ -222,7 +285,7 @@ RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
                      const heed_mpi_graph_desc* given_desc)
     : comm(parent) {
   heed_mpi_graph_desc desc;
-  comm.agreed([&] { desc = read_desc(context, given_desc); });
+  comm.agreed([&] { desc = read_desc(comm, context, given_desc); });
   const Field fields[] = {whole("nodes", desc.nodes), whole("duplicates", desc.duplicates),
                           whole("path != NULL", desc.path != nullptr ? 1 : 0),
                           whole("owners != NULL", desc.owners != nullptr ? 1 : 0)};

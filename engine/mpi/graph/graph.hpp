@@ -6,13 +6,9 @@
 #include <vector>
 
 #include "engine/mpi/graph/edges.hpp"
+#include "engine/mpi/handles.hpp"
 
 namespace heed::mpi {
-
-struct DestroyGraph {
-  void operator()(heed_graph* graph) const { heed_graph_destroy(graph); }
-};
-using LocalGraph = std::unique_ptr<heed_graph, DestroyGraph>;
 
 /// Rows of this rank's that another needs, or the other way round: numbers of local rows.
 struct Neighbour {
@@ -59,9 +55,6 @@ struct RankGraph {
  private:
   class Builder;
 };
-
-/// Throws what heed.h refuses.
-LocalGraph make_local_graph(const heed_context& context, const heed_graph_desc& desc);
 
 }  // namespace heed::mpi
 

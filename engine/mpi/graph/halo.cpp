@@ -2,28 +2,18 @@
 
 #include <climits>
 #include <cstring>
-#include <utility>
 
 namespace heed::mpi {
-namespace {
-
-constexpr int kTag = 0;
-
-}  // namespace
 
 Halo::Halo(const RankGraph& graph, std::size_t bytes, std::size_t stride)
-    : comm_(graph.comm.get()), bytes_(bytes), stride_(stride) {
+    : bytes_(bytes), stride_(stride) {
   if (stride > INT_MAX)
     fail(HEED_STATUS_UNSUPPORTED,
          "keys and values of a node would have %zu bytes; over ranks they may have %d at most",
          bytes, INT_MAX);
   messages_.reserve(graph.receives.size() + graph.sends.size());
-  check(MPI_Type_contiguous(static_cast<int>(bytes), MPI_BYTE, &packed_row_),
-        "MPI_Type_contiguous");
-  check(MPI_Type_create_resized(packed_row_, 0, static_cast<MPI_Aint>(stride), &row_),
-        "MPI_Type_create_resized");
-  check(MPI_Type_commit(&packed_row_), "MPI_Type_commit");
-  check(MPI_Type_commit(&row_), "MPI_Type_commit");
+  packed_row_ = RowType(bytes, bytes);
+  row_ = RowType(bytes, stride);
   const auto add = [&](const Neighbour& n, bool sent) {
     const std::size_t count = n.rows.size();
     // Rows ascend.
@@ -37,25 +27,6 @@ Halo::Halo(const RankGraph& graph, std::size_t bytes, std::size_t stride)
   };
   for (const Neighbour& n : graph.receives) add(n, false);
   for (const Neighbour& n : graph.sends) add(n, true);
-}
-
-Halo::~Halo() {
-  int ended = 0;
-  MPI_Finalized(&ended);
-  if (ended != 0) return;
-  for (MPI_Datatype* type : {&packed_row_, &row_})
-    if (*type != MPI_DATATYPE_NULL) MPI_Type_free(type);
-}
-
-void Halo::swap(Halo& other) noexcept {
-  std::swap(comm_, other.comm_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(stride_, other.stride_);
-  std::swap(packed_row_, other.packed_row_);
-  std::swap(row_, other.row_);
-  messages_.swap(other.messages_);
-  std::swap(packed_rows_, other.packed_rows_);
-  std::swap(sent_bytes_, other.sent_bytes_);
 }
 
 template <class Function>
@@ -81,16 +52,15 @@ void Halo::unpack(const std::byte* packed, std::byte* rows) const {
   });
 }
 
-void Halo::begin(std::byte* rows, std::byte* packed, MPI_Request* requests) const {
+void Halo::begin(Requests& requests, std::byte* rows, std::byte* packed) const {
+  constexpr int kTag = 0;
   for (const Message& m : messages_) {
-    MPI_Request& request = *requests++;
     std::byte* const first = (m.packed ? packed : rows) + m.first;
-    const MPI_Datatype type = m.packed ? packed_row_ : row_;
-    const auto count = static_cast<int>(m.with->rows.size());
+    const MPI_Datatype type = (m.packed ? packed_row_ : row_).get();
     if (m.sent)
-      check(MPI_Isend(first, count, type, m.with->rank, kTag, comm_, &request), "MPI_Isend");
+      requests.send(first, m.with->rows.size(), type, m.with->rank, kTag);
     else
-      check(MPI_Irecv(first, count, type, m.with->rank, kTag, comm_, &request), "MPI_Irecv");
+      requests.receive(first, m.with->rows.size(), type, m.with->rank, kTag);
   }
 }
 

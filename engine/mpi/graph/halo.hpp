@@ -1,8 +1,6 @@
 // The rows that travel in every step.
 #pragma once
 
-#include <mpi.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -23,19 +21,11 @@ class Halo {
   Halo() = default;
   /// The graph must outlive it.
   Halo(const RankGraph& graph, std::size_t bytes, std::size_t stride);
-  ~Halo();
-  Halo(const Halo&) = delete;
-  Halo& operator=(const Halo&) = delete;
-  Halo(Halo&& other) noexcept { swap(other); }
-  Halo& operator=(Halo&& other) noexcept {
-    swap(other);
-    return *this;
-  }
 
   /// That this rank sends in a step.
   double sent_bytes() const { return sent_bytes_; }
-  /// How many begin() makes.
-  std::size_t requests() const { return messages_.size(); }
+  /// How many requests begin() makes.
+  std::size_t messages() const { return messages_.size(); }
   /// That are packed, of so many bytes each.
   std::int64_t packed_rows() const { return packed_rows_; }
   std::size_t row_bytes() const { return bytes_; }
@@ -43,7 +33,7 @@ class Halo {
   void pack(const std::byte* rows, std::byte* packed) const;
   /// Collective. Own rows and what is packed must stay as they are, and others' are not there,
   /// until all requests end.
-  void begin(std::byte* rows, std::byte* packed, MPI_Request* requests) const;
+  void begin(Requests& requests, std::byte* rows, std::byte* packed) const;
   void unpack(const std::byte* packed, std::byte* rows) const;
 
  private:
@@ -56,11 +46,9 @@ class Halo {
   /// Calls function(row, packed row) with numbers of bytes, for packed messages of this direction.
   template <class Function>
   void each_packed(bool sent, Function&& function) const;
-  void swap(Halo& other) noexcept;
 
-  MPI_Comm comm_ = MPI_COMM_NULL;  ///< the graph's
   std::size_t bytes_ = 0, stride_ = 0;
-  MPI_Datatype packed_row_ = MPI_DATATYPE_NULL, row_ = MPI_DATATYPE_NULL;
+  RowType packed_row_, row_;
   std::vector<Message> messages_;  ///< those that are received first
   std::int64_t packed_rows_ = 0;
   double sent_bytes_ = 0;

@@ -1,47 +1,9 @@
-#include "engine/mpi/graph/owners.hpp"
-
 #include <numeric>
+
+#include "engine/mpi/graph/edges.hpp"
 
 namespace heed::mpi {
 namespace {
-
-void check_range(const Communicator& comm, const heed_mpi_graph_desc& desc) {
-  for (std::int64_t n = 0; n < desc.nodes; ++n)
-    if (desc.owners[n] < 0 || desc.owners[n] >= comm.size())
-      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.owners[%lld] is %d; it must be a rank, 0 to %d",
-           static_cast<long long>(n), desc.owners[n], comm.size() - 1);
-}
-
-/// So many owners are compared at a time.
-constexpr std::int64_t kCompared = 1 << 16;
-
-void compare(const Communicator& comm, const heed_mpi_graph_desc& desc) {
-  std::vector<std::int32_t> first;
-  comm.agreed([&] {
-    check_range(comm, desc);
-    first.resize(static_cast<std::size_t>(std::min(kCompared, desc.nodes)));
-  });
-  std::int64_t wrong = desc.nodes;
-  std::int32_t there = 0;
-  for (std::int64_t begin = 0; begin < desc.nodes; begin += kCompared) {
-    const auto count = static_cast<std::size_t>(std::min(kCompared, desc.nodes - begin));
-    const std::int32_t* const own = desc.owners + begin;
-    if (comm.rank() == 0) std::copy_n(own, count, first.begin());
-    check(MPI_Bcast(first.data(), static_cast<int>(count), MPI_INT32_T, 0, comm.get()),
-          "MPI_Bcast");
-    const auto differs =
-        static_cast<std::size_t>(std::mismatch(own, own + count, first.begin()).first - own);
-    if (differs == count || wrong < desc.nodes) continue;
-    wrong = begin + static_cast<std::int64_t>(differs);
-    there = first[differs];
-  }
-  comm.agreed([&] {
-    if (wrong < desc.nodes)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.owners[%lld] is %d; on rank 0 it is %d, and must be the same",
-           static_cast<long long>(wrong), desc.owners[wrong], there);
-  });
-}
 
 /// A node counts as much as this many edges: its rows of queries, keys, values and results are
 /// moved and written, where an edge reads two.
@@ -105,7 +67,7 @@ std::vector<std::int32_t> Owners::nodes_of(int rank, std::int64_t nodes) const {
 Owners make_owners(const Communicator& comm, const heed_mpi_graph_desc& desc,
                    const std::vector<Edge>& edges) {
   if (desc.owners == nullptr) return Owners(balance(comm, desc.nodes, edges));
-  compare(comm, desc);
+  compare(comm, "owners", desc.owners, desc.nodes);
   return Owners(desc.owners);
 }
 

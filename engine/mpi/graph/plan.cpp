@@ -1,29 +1,24 @@
 #include "engine/mpi/graph/plan.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
-#include "engine/mpi/fields.hpp"
-#include "engine/mpi/problem.hpp"
 #include "engine/runtime/structs.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed::mpi {
 namespace {
 
-GraphPlan make_graph_plan(const heed_context& context, const heed_graph* graph,
+GraphPlan make_graph_plan(const heed_context& context, const LocalGraph& graph,
                           const heed_graph_attention_desc& desc) {
-  heed_graph_attention_plan* plan = nullptr;
-  check(heed_graph_attention_plan_create(&context, graph, &desc, &plan));
-  return GraphPlan(plan);
+  const heed_graph* const over = graph.get();
+  return make<GraphPlan>(heed_graph_attention_plan_create, &context, over, &desc);
 }
 
 /// So many nodes without edges: for heed's checks, and for products of nodes alone.
 LocalGraph unconnected(const heed_context& context, std::int64_t nodes) {
   heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
   desc.nodes = nodes;
-  return make_local_graph(context, desc);
+  return make<LocalGraph>(heed_graph_create, &context, &desc);
 }
 
 /// Rows of such heads, side by side.
@@ -45,12 +40,6 @@ double gathered_by(const GraphPlan& plan) {
   heed_graph_attention_info info = HEED_GRAPH_ATTENTION_INFO_INIT;
   if (plan != nullptr) check(heed_graph_attention_plan_describe(plan.get(), &info));
   return info.gathered_bytes;
-}
-
-std::size_t workspace_of(const GraphPlan& plan) {
-  std::size_t bytes = 0;
-  if (plan != nullptr) check(heed_graph_attention_plan_workspace(plan.get(), &bytes));
-  return bytes;
 }
 
 /// Keys and values of a node side by side: where values begin, where the row ends, and the next.
@@ -78,14 +67,13 @@ namespace mpi = heed::mpi;
 heed_mpi_graph_attention_plan::heed_mpi_graph_attention_plan(const heed_context* context,
                                                              const heed_mpi_graph& over,
                                                              const heed_graph_attention_desc* given)
-    : graph(over.ranks) {
-  const Communicator& comm = graph->comm;
+    : RankPlan("graph attention"), graph(over.ranks), comm(graph->comm) {
   comm.agreed([&] { read_desc(context, given); });
   compare();
   comm.agreed([&] {
     if (graph->alone) {
-      whole = make_graph_plan(*context, graph->inner.graph.get(), asked);
-      workspace.bytes = call_bytes = std::max(workspace_of(whole), workspace_of(empty));
+      whole = make_graph_plan(*context, graph->inner.graph, asked);
+      workspace_bytes = call_bytes = std::max(workspace_of(whole), workspace_of(empty));
       gathered_bytes = gathered_by(whole);
       return;
     }
@@ -103,12 +91,11 @@ void heed_mpi_graph_attention_plan::read_desc(const heed_context* context,
   const heed_context& c = heed::required(context, "context");
   asked = desc = heed::read_struct(given, "desc");
   // heed's own checks, of options and of layouts.
-  make_graph_plan(c, unconnected(c, graph->own_nodes()).get(), asked);
-  empty = make_graph_plan(c, unconnected(c, 0).get(), asked);
-  const char* const told = std::getenv("HEED_VERBOSE");
-  verbose = told != nullptr && std::strcmp(told, "1") == 0;
+  make_graph_plan(c, unconnected(c, graph->own_nodes()), asked);
+  empty = make_graph_plan(c, unconnected(c, 0), asked);
   if (desc.value_features == 0) desc.value_features = desc.features;
   if (desc.steps == 0) desc.steps = 1;
+  detail = std::to_string(desc.steps) + " steps";
   const std::uint32_t real = desc.out.dtype == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
   desc.query = explicit_rows(desc.query, real, desc.heads, desc.features);
   desc.key = explicit_rows(desc.key, real, desc.heads, desc.features);
@@ -140,7 +127,7 @@ void heed_mpi_graph_attention_plan::compare() const {
                           mpi::whole("value.dtype", desc.value.dtype),
                           mpi::whole("data.dtype", desc.data.dtype),
                           mpi::whole("out.dtype", desc.out.dtype)};
-  heed::mpi::compare(graph->comm, fields);
+  heed::mpi::compare(comm, fields);
 }
 
 void heed_mpi_graph_attention_plan::plan_rows() {
@@ -159,6 +146,7 @@ void heed_mpi_graph_attention_plan::plan_rows() {
   workspace.value = static_cast<std::size_t>(row.value);
   row_bytes = static_cast<std::size_t>(row.stride);
   halo = Halo(*graph, static_cast<std::size_t>(row.end), row_bytes);
+  sent_bytes = halo.sent_bytes() * static_cast<double>(desc.steps);
 }
 
 void heed_mpi_graph_attention_plan::plan_stage(const heed_context& context, Stage& stage,
@@ -168,7 +156,7 @@ void heed_mpi_graph_attention_plan::plan_stage(const heed_context& context, Stag
   call.steps = 1;
   if (projects()) {
     if (&stage == &later) call.data = data;
-    stage.project = make_graph_plan(context, unconnected(context, graph->own_nodes()).get(), call);
+    stage.project = make_graph_plan(context, unconnected(context, graph->own_nodes()), call);
   }
   stage.inner = plan_share(context, graph->inner, call, data);
   stage.border = plan_share(context, graph->border, call, data);
@@ -190,18 +178,20 @@ GraphPlan heed_mpi_graph_attention_plan::plan_share(const heed_context& context,
   if (desc.residual != 0) call.data = in_place ? data : rows_of(data.dtype, 1, desc.width);
   call.w_query = call.w_key = call.w_value = heed_matrix_layout{};
   call.bias_dtype = 0;
-  return make_graph_plan(context, share.graph.get(), call);
+  return make_graph_plan(context, share.graph, call);
 }
 
 void heed_mpi_graph_attention_plan::plan_workspace() {
-  heed::Offsets rooms;
+  heed::Offsets offsets;
   const auto rows = [&](std::int64_t count, const heed_layout& layout) {
-    return rooms.take(count, layout.stride_row, static_cast<std::int64_t>(bytes_of(layout.dtype)));
+    return offsets.take(count, layout.stride_row,
+                        static_cast<std::int64_t>(bytes_of(layout.dtype)));
   };
   const std::int64_t known = graph->rows();
   const std::int64_t own = graph->own_nodes();
-  workspace.key_value = rooms.take(known, static_cast<std::int64_t>(row_bytes), 1);
-  workspace.packed = rooms.take(halo.packed_rows(), static_cast<std::int64_t>(halo.row_bytes()), 1);
+  workspace.key_value = offsets.take(known, static_cast<std::int64_t>(row_bytes), 1);
+  workspace.packed =
+      offsets.take(halo.packed_rows(), static_cast<std::int64_t>(halo.row_bytes()), 1);
   workspace.query = rows(projects() ? own : 0, local.query);
   for (std::size_t& next : workspace.next) next = rows(desc.steps > 1 ? own : 0, local.out);
   const auto few =
@@ -218,9 +208,11 @@ void heed_mpi_graph_attention_plan::plan_workspace() {
   for (const Stage* stage : {&first, &later})
     for (const GraphPlan* plan : {&stage->project, &stage->inner, &stage->border})
       call_bytes = std::max(call_bytes, workspace_of(*plan));
-  workspace.calls = rooms.take(static_cast<std::int64_t>(call_bytes), 1, 1);
-  workspace.bytes = rooms.end("the workspace", {{"nodes", known},
-                                                {"desc.heads", desc.heads},
-                                                {"desc.features", desc.features},
-                                                {"desc.value_features", desc.value_features}});
+  workspace.calls = offsets.take(static_cast<std::int64_t>(call_bytes), 1, 1);
+  workspace.requests =
+      offsets.take(static_cast<std::int64_t>(halo.messages()), 1, sizeof(MPI_Request));
+  workspace_bytes = offsets.end("the workspace", {{"nodes", known},
+                                                  {"desc.heads", desc.heads},
+                                                  {"desc.features", desc.features},
+                                                  {"desc.value_features", desc.value_features}});
 }

@@ -7,16 +7,10 @@
 
 #include "engine/mpi/graph/graph.hpp"
 #include "engine/mpi/graph/halo.hpp"
+#include "engine/mpi/run.hpp"
 #include "engine/mpi/tensor.hpp"
 
 namespace heed::mpi {
-
-struct DestroyGraphPlan {
-  void operator()(heed_graph_attention_plan* plan) const {
-    heed_graph_attention_plan_destroy(plan);
-  }
-};
-using GraphPlan = std::unique_ptr<heed_graph_attention_plan, DestroyGraphPlan>;
 
 /// The calls of a step. The first step reads the caller's data, later ones results.
 struct Stage {
@@ -44,21 +38,22 @@ struct GraphWorkspace {
     std::size_t query, data, out, lse;
   } few;
   std::size_t calls;  ///< heed's, one after the other
-  std::size_t bytes;
+  std::size_t requests;
 };
 
 }  // namespace heed::mpi
 
-struct heed_mpi_graph_attention_plan {
+struct heed_mpi_graph_attention_plan : heed::mpi::RankPlan {
   /// Collective. Throws the same Error on all ranks.
   heed_mpi_graph_attention_plan(const heed_context* context, const heed_mpi_graph& over,
                                 const heed_graph_attention_desc* given);
 
   std::shared_ptr<const heed::mpi::RankGraph> graph;
-  heed_graph_attention_desc asked;  ///< the caller's
-  heed_graph_attention_desc desc;   ///< with its defaults filled in, and layouts explicit
-  heed::mpi::GraphPlan empty;       ///< over no nodes: heed checks arguments with it
-  heed::mpi::GraphPlan whole;       ///< where no rank needs another's rows: all that is called
+  const heed::mpi::Communicator& comm;  ///< the graph's
+  heed_graph_attention_desc asked;      ///< the caller's
+  heed_graph_attention_desc desc;       ///< with its defaults filled in, and layouts explicit
+  heed::mpi::GraphPlan empty;           ///< over no nodes: heed checks arguments with it
+  heed::mpi::GraphPlan whole;           ///< where no rank needs another's rows: all that is called
   heed::mpi::Stage first = {}, later = {};  ///< later only with steps above 1
   heed::mpi::LocalLayouts local = {};
   heed::mpi::Halo halo;
@@ -66,8 +61,6 @@ struct heed_mpi_graph_attention_plan {
   std::size_t row_bytes = 0;  ///< of key_value
   std::size_t call_bytes = 0;
   double gathered_bytes = 0;
-  bool verbose = false;
-  mutable heed_mpi_times times = HEED_MPI_TIMES_INIT;  ///< of the latest run
 
   std::int64_t out_heads() const { return desc.combine == HEED_COMBINE_CONCAT ? desc.heads : 1; }
   bool projects() const { return desc.inputs != HEED_GRAPH_PROJECTED; }
@@ -86,12 +79,6 @@ struct heed_mpi_graph_attention_plan {
 };
 
 namespace heed::mpi {
-
-/// This rank's arguments. Throws an Error unless a run may have them, and the workspace is large
-/// enough.
-heed_graph_attention_args read_args(const heed_mpi_graph_attention_plan& plan,
-                                    const heed_graph_attention_args* given, void* workspace,
-                                    std::size_t bytes);
 
 /// Computes; collective.
 void run(const heed_mpi_graph_attention_plan& plan, const heed_graph_attention_args* args,

@@ -4,12 +4,9 @@
 #include <system_error>
 #include <thread>
 
-#include "engine/mpi/attempts.hpp"
 #include "engine/mpi/graph/plan.hpp"
-#include "engine/mpi/problem.hpp"
 #include "engine/runtime/large_pages.hpp"
 #include "engine/runtime/structs.hpp"
-#include "engine/runtime/tell.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed::mpi {
@@ -26,9 +23,9 @@ Tensor tensor_of(const void* data, const heed_layout& layout) {
 }
 
 /// Rows of so many heads and features, copied between two tensors.
-class Rows {
+class RowCopy {
  public:
-  Rows(const Tensor& from, const Tensor& to, std::int64_t heads, std::int64_t features)
+  RowCopy(const Tensor& from, const Tensor& to, std::int64_t heads, std::int64_t features)
       : from_(from), to_(to), extent_{1, heads, 1, features} {
     const auto whole = [&](const heed_layout& layout) {
       return heads == 1 || layout.stride_head == features * layout.stride_feature;
@@ -55,28 +52,29 @@ struct Joined {
   }
 };
 
-class Run {
+class Run : RankRun {
  public:
   Run(const Plan& plan, const heed_graph_attention_args& args, std::byte* workspace)
-      : plan_(plan), graph_(*plan.graph), desc_(plan.desc), args_(args), workspace_(workspace) {
-    graph_.comm.agreed([&] { requests_.assign(plan.halo.requests(), MPI_REQUEST_NULL); });
+      : RankRun(plan.comm, workspace + plan.workspace.requests),
+        plan_(plan),
+        graph_(*plan.graph),
+        desc_(plan.desc),
+        args_(args),
+        workspace_(workspace) {
     if (!graph_.alone) prefer_large_pages(at(plan.workspace.key_value), at(plan.workspace.query));
   }
 
   void run() {
-    if (graph_.alone) {
-      attempts_.attempt([&] {
-        check(
-            heed_graph_attention_plan_run(plan_.whole.get(), &args_, workspace_, plan_.call_bytes));
-      });
-    } else {
-      for (std::int64_t t = 0; t < desc_.steps; ++t) step(t);
-    }
-    wait_.time([&] { attempts_.agree(graph_.comm); });
+    timed(plan_, [&] {
+      if (graph_.alone)
+        attempt([&] {
+          check(heed_graph_attention_plan_run(plan_.whole.get(), &args_, workspace_,
+                                              plan_.call_bytes));
+        });
+      for (std::int64_t t = 0; t < desc_.steps && !graph_.alone; ++t) step(t);
+      agree();
+    });
   }
-
-  double compute_seconds() const { return attempts_.seconds(); }
-  double wait_seconds() const { return wait_.seconds(); }
 
  private:
   std::byte* at(std::size_t offset) const { return after(workspace_, offset); }
@@ -109,17 +107,14 @@ class Run {
     const Own own = own_of(t);
     std::byte* const rows = at(plan_.workspace.key_value);
     std::byte* const packed = at(plan_.workspace.packed);
-    attempts_.attempt([&] {
+    attempt([&] {
       prepare(stage, own);
       plan_.halo.pack(rows, packed);
     });
-    plan_.halo.begin(rows, packed, requests_.data());
-    compute_meanwhile(stage,
-                      [&] { attempts_.attempt([&] { call(graph_.inner, stage.inner, own); }); });
-    wait_.time([&] {
-      mpi::check(MPI_Waitall(messages(), requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
-    });
-    attempts_.attempt([&] {
+    plan_.halo.begin(requests_, rows, packed);
+    compute_meanwhile(stage, [&] { attempt([&] { call(graph_.inner, stage.inner, own); }); });
+    wait([&] { requests_.wait(); });
+    attempt([&] {
       plan_.halo.unpack(packed, rows);
       call(graph_.border, stage.border, own);
       // To the call in place these were nodes without edges.
@@ -129,9 +124,7 @@ class Run {
     });
   }
 
-  int messages() const { return static_cast<int>(requests_.size()); }
-
-  Rows results(const Tensor& from, const Tensor& to) const {
+  RowCopy results(const Tensor& from, const Tensor& to) const {
     return {from, to, plan_.out_heads(), desc_.value_features};
   }
 
@@ -147,12 +140,13 @@ class Run {
       args.edge_data = nullptr;  // its graph has no edges
       check(heed_graph_attention_plan_project(stage.project.get(), &args, at(plan_.workspace.calls),
                                               plan_.call_bytes, &made));
-      Rows(tensor_of(made.query, made.query_layout), own.query, desc_.heads, desc_.features)
+      RowCopy(tensor_of(made.query, made.query_layout), own.query, desc_.heads, desc_.features)
           .copy_all(graph_.own_nodes());
     }
-    const Rows key(tensor_of(made.key, made.key_layout), local_key(), desc_.heads, desc_.features);
-    const Rows value(tensor_of(made.value, made.value_layout), local_value(), desc_.heads,
-                     desc_.value_features);
+    const RowCopy key(tensor_of(made.key, made.key_layout), local_key(), desc_.heads,
+                      desc_.features);
+    const RowCopy value(tensor_of(made.value, made.value_layout), local_value(), desc_.heads,
+                        desc_.value_features);
     for (std::size_t i = 0; i < graph_.own_rows.size(); ++i) {
       key.copy(static_cast<std::int64_t>(i), graph_.own_rows[i]);
       value.copy(static_cast<std::int64_t>(i), graph_.own_rows[i]);
@@ -163,7 +157,7 @@ class Run {
   template <class Function>
   void compute_meanwhile(const Stage& stage, Function&& function) {
     if (stage.inner == nullptr) return;
-    if (requests_.empty()) return function();
+    if (plan_.halo.messages() == 0) return function();
     std::atomic<bool> done{false};
     Joined other;
     try {
@@ -174,11 +168,8 @@ class Run {
     } catch (const std::system_error&) {
       return function();  // no thread to be had: rows travel as far as MPI takes them by itself
     }
-    for (int arrived = 0; arrived == 0 && !done.load(std::memory_order_acquire);) {
-      mpi::check(MPI_Testall(messages(), requests_.data(), &arrived, MPI_STATUSES_IGNORE),
-                 "MPI_Testall");
-      if (arrived == 0) std::this_thread::sleep_for(kBetweenLooks);
-    }
+    while (!done.load(std::memory_order_acquire) && !requests_.progress())
+      std::this_thread::sleep_for(kBetweenLooks);
   }
 
   /// Row `edge` of a tensor over edges.
@@ -201,8 +192,8 @@ class Run {
     const GraphWorkspace& space = plan_.workspace;
     const Own used = share.in_place ? own : few(own);
     if (!share.in_place) {
-      const Rows query(own.query, used.query, desc_.heads, desc_.features);
-      const Rows data(own.data, used.data, 1, desc_.width);
+      const RowCopy query(own.query, used.query, desc_.heads, desc_.features);
+      const RowCopy data(own.data, used.data, 1, desc_.width);
       for (std::size_t i = 0; i < share.nodes.size(); ++i) {
         query.copy(share.nodes[i], static_cast<std::int64_t>(i));
         if (desc_.residual != 0) data.copy(share.nodes[i], static_cast<std::int64_t>(i));
@@ -228,9 +219,9 @@ class Run {
   /// Results of a call that was not in place, to where they belong.
   void write_few(const Share& share, const Own& own) const {
     const bool wants_lse = own.last && args_.lse != nullptr;
-    const Rows out = results(few(own).out, own.out);
-    const Rows lse({at(plan_.workspace.few.lse), plan_.local.lse}, tensor_of(args_.lse, desc_.lse),
-                   desc_.heads, 1);
+    const RowCopy out = results(few(own).out, own.out);
+    const RowCopy lse({at(plan_.workspace.few.lse), plan_.local.lse},
+                      tensor_of(args_.lse, desc_.lse), desc_.heads, 1);
     for (std::size_t i = 0; i < share.nodes.size(); ++i) {
       out.copy(static_cast<std::int64_t>(i), share.nodes[i]);
       if (wants_lse) lse.copy(static_cast<std::int64_t>(i), share.nodes[i]);
@@ -242,17 +233,14 @@ class Run {
   const heed_graph_attention_desc& desc_;
   const heed_graph_attention_args& args_;
   std::byte* const workspace_;
-  std::vector<MPI_Request> requests_;
-  Attempts attempts_;
-  Clock wait_;
 };
 
-}  // namespace
-
+/// This rank's arguments. Throws an Error unless a run may have them, and the workspace is large
+/// enough.
 heed_graph_attention_args read_args(const Plan& plan, const heed_graph_attention_args* given,
                                     void* workspace, std::size_t bytes) {
   heed_graph_attention_args args = read_struct(given, "args");
-  check_workspace(plan.workspace.bytes, workspace, bytes);
+  check_workspace(plan.workspace_bytes, workspace, bytes);
   std::byte* const calls = static_cast<std::byte*>(workspace) + plan.workspace.calls;
   const heed_graph_attention_desc& d = plan.desc;
   const std::uint32_t real = d.out.dtype == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
@@ -260,7 +248,7 @@ heed_graph_attention_args read_args(const Plan& plan, const heed_graph_attention
   const bool nodes = plan.graph->own_nodes() > 0;
   const bool data = plan.projects() || d.residual != 0;
   const bool matrices = d.inputs == HEED_GRAPH_PER_NODE;
-  heed_graph_attention_args others = args;  // but for tensors that the empty graph has none of
+  heed_graph_attention_args others = args;  // except for tensors that the empty graph has none of
   const auto check_rows = [](const char* field, auto& pointer, std::uint32_t type, bool used,
                              bool some, auto& other) {
     if (!used) return;
@@ -282,25 +270,13 @@ heed_graph_attention_args read_args(const Plan& plan, const heed_graph_attention
   return args;
 }
 
+}  // namespace
+
 void run(const Plan& plan, const heed_graph_attention_args* given, void* workspace,
          std::size_t bytes) {
-  const Communicator& comm = plan.graph->comm;
-  Clock all;
-  all.time([&] {
-    heed_graph_attention_args args;
-    comm.agreed([&] { args = read_args(plan, given, workspace, bytes); });
-    Run run(plan, args, static_cast<std::byte*>(workspace));
-    run.run();
-    plan.times.compute = run.compute_seconds();
-    plan.times.wait = run.wait_seconds();
-  });
-  plan.times.run = all.seconds();
-  if (plan.verbose)
-    tell(
-        "graph attention over MPI, rank %d of %d: %lld steps, %.3f ms computing, %.3f ms waiting, "
-        "%.0f bytes sent",
-        comm.rank(), comm.size(), static_cast<long long>(plan.desc.steps), plan.times.compute * 1e3,
-        plan.times.wait * 1e3, plan.halo.sent_bytes() * static_cast<double>(plan.desc.steps));
+  heed_graph_attention_args args;
+  plan.comm.agreed([&] { args = read_args(plan, given, workspace, bytes); });
+  Run(plan, args, static_cast<std::byte*>(workspace)).run();
 }
 
 }  // namespace heed::mpi

@@ -1,34 +1,32 @@
-#include "engine/mpi/run.hpp"
+#include "engine/mpi/rounds.hpp"
 
 #include <algorithm>
-#include <cstdio>
-
-#include "engine/runtime/tell.hpp"
 
 namespace heed::mpi {
 
 Run::Run(const Plan& plan, const heed_attention_args& args, const Tensors& inputs,
          std::byte* workspace)
-    : plan_(plan),
+    : RankRun(plan.comm, workspace + plan.requests_at),
+      plan_(plan),
       problem_(plan.problem),
       args_(args),
       workspace_(workspace),
-      requests_(plan.comm, workspace + plan.requests_at),
       inputs_(inputs) {}
 
 void Run::pack() const {
   const RowsList list = plan_.keys_and_values();
   for (const Packed& packed : plan_.packed) {
-    const std::int64_t rows = packed.keys.count;
-    const Tensors parcel = plan_.parcel(list, at({kKeys, packed.offset}), rows);
+    const Counts rows = {0, packed.keys.count};
+    const Tensors parcel = plan_.share.laid_out(list, at({kKeys, packed.offset}), rows);
     for (std::size_t t = 0; t < list.size(); ++t)
-      copy(inputs_[kKey + t].from(0, packed.keys.row), parcel[t], plan_.extent(list[t], rows));
+      copy(inputs_[kKey + t].from(0, packed.keys.row), parcel[t],
+           plan_.share.extent(list[t], rows));
   }
 }
 
 void Run::begin(const Round& round, std::size_t n) {
-  for (const Message& m : round.receives) requests_.receive(at(m.place), m.bytes, m.rank, m.tag);
-  for (const Message& m : round.sends) requests_.send(at(m.place), m.bytes, m.rank, m.tag);
+  for (const Message& m : round.receives) requests_.receive(at(m.at), m.bytes, m.rank, m.tag);
+  for (const Message& m : round.sends) requests_.send(at(m.at), m.bytes, m.rank, m.tag);
   std::fill_n(at({area_of(kGradients, n), 0}), round.gradient_bytes, std::byte{0});
 }
 
@@ -59,7 +57,8 @@ heed_attention_args Run::arguments(const Call& call) const {
     args.key = inputs_[kKey].from(0, call.keys.row).data;
     args.value = inputs_[kValue].from(0, call.keys.row).data;
   } else if (call.keys.count > 0) {
-    const Tensors parcel = plan_.parcel(plan_.keys_and_values(), at(call.parcel), call.keys.count);
+    const Tensors parcel =
+        plan_.share.laid_out(plan_.keys_and_values(), at(call.parcel), {0, call.keys.count});
     args.key = parcel[0].data;
     args.value = parcel[1].data;
   }
@@ -69,14 +68,6 @@ heed_attention_args Run::arguments(const Call& call) const {
   args.alibi_slopes = heads_of(args_.alibi_slopes);
   if (call.first && has_sinks()) args.sinks = heads_of(args_.sinks);
   return args;
-}
-
-void Run::print(const char* what) const {
-  tell(
-      "%s over MPI, rank %d of %d: %s, %zu rounds, %.3f ms computing, %.3f ms waiting, %.0f bytes "
-      "sent",
-      what, plan_.comm.rank(), plan_.comm.size(), plan_.strategy(), plan_.rounds.size(),
-      attempts_.seconds() * 1e3, wait_.seconds() * 1e3, plan_.sent_bytes);
 }
 
 }  // namespace heed::mpi
