@@ -5,10 +5,10 @@
 #include <type_traits>
 
 #include "api/heed.h"
-#include "engine/backward/backward.hpp"
 #include "engine/check/run.hpp"
 #include "engine/context/context.hpp"
 #include "engine/dense/attention.hpp"
+#include "engine/dense/backward/plan.hpp"
 #include "engine/dense/verbose.hpp"
 #include "engine/graph/attention.hpp"
 #include "engine/graph/backward/backward.hpp"

@@ -1,7 +1,7 @@
 // The checks around a checked run.
 #pragma once
 
-#include "engine/backward/plan.hpp"
+#include "engine/dense/backward/plan.hpp"
 #include "engine/check/workspace.hpp"
 #include "engine/dense/plan.hpp"
 #include "engine/graph/backward/plan.hpp"

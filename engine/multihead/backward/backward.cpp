@@ -3,7 +3,7 @@
 //   projections and heads    kept by a run of the block, or computed again
 //   grad_heads               = grad_out W_out^T, or what else the combiner makes of grad_out
 //   grad_W_out               = heads^T grad_out
-//   grad_Q, grad_K, grad_V   those of the attention, see engine/backward
+//   grad_Q, grad_K, grad_V   those of the attention, see engine/dense/backward
 //   grad_W                   = input^T times each of them
 //   grad_input               = each of them times W^T
 //
@@ -12,7 +12,6 @@
 
 #include <algorithm>
 
-#include "engine/backward/backward.hpp"
 #include "engine/multihead/multihead.hpp"
 #include "engine/multihead/rows.hpp"
 #include "engine/parallel/parallel_for.hpp"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/backward/plan.hpp"
+#include "engine/dense/backward/plan.hpp"
 #include "engine/multihead/backward/problem.hpp"
 #include "engine/multihead/plan.hpp"
 

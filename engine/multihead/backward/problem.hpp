@@ -2,7 +2,7 @@
 // checked.
 #pragma once
 
-#include "engine/backward/problem.hpp"
+#include "engine/dense/backward/problem.hpp"
 #include "engine/multihead/problem.hpp"
 
 namespace heed {

@@ -1,4 +1,4 @@
-#include "engine/backward/scores.hpp"
+#include "engine/dense/backward/scores.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "engine/backward/products.hpp"
+#include "engine/dense/backward/products.hpp"
 
 #include <algorithm>
 #include <cmath>

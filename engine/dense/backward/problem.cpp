@@ -1,4 +1,4 @@
-#include "engine/backward/problem.hpp"
+#include "engine/dense/backward/problem.hpp"
 
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"

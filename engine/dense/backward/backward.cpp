@@ -13,14 +13,16 @@
 //
 // Five products, as in T. Dao 2023, "FlashAttention-2", algorithm 2; the order of all sums is fixed
 // by the sequence alone.
-#include "engine/backward/backward.hpp"
-
+//
+// With pairs of bfloat16, probabilities and gradients of scores are rounded to that before they
+// meet queries, keys and gradients of out; all sums are of float32, as there. All else that scores
+// become, and gradients that are one number or of a bias, comes of them as they were before.
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
-#include "engine/backward/bias.hpp"
-#include "engine/backward/numbers.hpp"
-#include "engine/backward/pairs.hpp"
-#include "engine/backward/split.hpp"
+#include "engine/dense/backward/bias.hpp"
+#include "engine/dense/backward/split.hpp"
 #include "engine/dense/verbose.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/tell.hpp"
@@ -33,6 +35,110 @@ namespace {
 
 /// Keys whose gradients one task writes, where splits are apart.
 constexpr std::int64_t kKeysPerTask = 256;
+
+/// Whether numbers of bfloat16 are finite.
+bool all_finite(const std::byte* row, std::int64_t stride, std::int64_t count) {
+  constexpr std::uint16_t kExponent = 0x7f80;
+  const auto* const bits = reinterpret_cast<const std::uint16_t*>(row);
+  // Of exponents with all bits, and of no others, the sum with 0x80 reaches the sign.
+  const auto sum = [](std::uint16_t x) {
+    return static_cast<std::uint16_t>((x & kExponent) + 0x80);
+  };
+  constexpr auto kMany = static_cast<std::int64_t>(kVectorised);
+  std::uint16_t many[kVectorised] = {};
+  std::int64_t x = 0;
+  for (; stride == 1 && x + kMany <= count; x += kMany)
+    for (std::size_t c = 0; c < kVectorised; ++c)
+      many[c] |= sum(bits[x + static_cast<std::int64_t>(c)]);
+  std::uint16_t found = 0;
+  for (; x < count; ++x) found |= sum(bits[x * stride]);
+  for (const std::uint16_t some : many) found |= some;
+  return (found & 0x8000) == 0;
+}
+
+/// Whether all that a key head's gradients are made of is finite, so that a probability of 0 keeps
+/// from each row what it does not attend. Other heads are computed without pairs, all of their
+/// rows: which of the two depends on the head alone, not on tiles and threads.
+bool pairs_suffice(const heed_attention_backward_plan& plan, const BackwardArgs& args,
+                   const Sequence& sequence, std::int64_t key_head) {
+  const Problem& p = plan.problem.attention;
+  const heed_attention_args& given = args.attention;
+  const auto rows_are = [&](const void* data, const Layout& layout, std::int64_t head,
+                            std::int64_t begin, std::int64_t rows, std::int64_t features) {
+    for (std::int64_t i = begin; i < begin + rows; ++i)
+      if (!all_finite(row_at(data, layout, sequence.batch, head, i), layout.strides.feature,
+                      features))
+        return false;
+    return true;
+  };
+  const auto numbers_are = [&](const void* data, const Layout& layout, std::int64_t head,
+                               double lowest) {
+    for (std::int64_t i = 0; data != nullptr && i < sequence.query_length; ++i) {
+      const double number =
+          number_at(*plan.context->kernels, layout.type,
+                    row_at(data, layout, sequence.batch, head, sequence.query_begin + i));
+      if (!(number >= lowest && number <= std::numeric_limits<double>::max())) return false;
+    }
+    return true;
+  };
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (!rows_are(given.key, p.key, key_head, sequence.key_begin, sequence.key_length, p.features) ||
+      !rows_are(given.value, p.value, key_head, sequence.key_begin, sequence.key_length,
+                p.value_features))
+    return false;
+  const std::int64_t group = plan.attention.pack_heads;
+  for (std::int64_t head = key_head * group; head < (key_head + 1) * group; ++head) {
+    const auto queries_are = [&](const void* data, const Layout& layout, std::int64_t features) {
+      return rows_are(data, layout, head, sequence.query_begin, sequence.query_length, features);
+    };
+    if (!queries_are(given.query, p.query, p.features) ||
+        !queries_are(args.given.grad_out, plan.problem.grad_out, p.value_features))
+      return false;
+    // A row that attends nothing has an lse of -infinity.
+    if (!numbers_are(given.lse, p.lse, head, -kInfinity) ||
+        !numbers_are(args.given.grad_lse, plan.problem.grad_lse, head,
+                     -std::numeric_limits<double>::max()))
+      return false;
+  }
+  return true;
+}
+
+/// Gradients that are one number, or one per head: sums over rows, in order. `terms` are those of
+/// all rows.
+template <class Real>
+void write_numbers(const heed_attention_backward_plan& plan, const BackwardArgs& args,
+                   const RowTerms* terms) {
+  const Problem& p = plan.problem.attention;
+  const heed_attention_backward_args& given = args.given;
+  if (given.grad_sinks == nullptr && given.grad_alibi_slopes == nullptr &&
+      given.grad_scale == nullptr && given.grad_temperature == nullptr)
+    return;
+  const auto write = [&](void* to, std::int64_t at, double gradient) {
+    if (to == nullptr) return;
+    Real& number = static_cast<Real*>(to)[at];
+    number = static_cast<Real>(gradient + (plan.problem.accumulate ? double{number} : 0));
+  };
+  RowTerms all{};
+  for (std::int64_t h = 0; h < p.query_heads; ++h) {
+    RowTerms head{};
+    for (std::int64_t b = 0; b < p.batch; ++b) {
+      const RowTerms* const of = terms + (b * p.query_heads + h) * p.query_length;
+      const std::int64_t rows = sequence_of(p, args.attention, b).query_length;
+      for (std::int64_t i = 0; i < rows; ++i) {
+        head.slope += of[i].slope;
+        head.scale += of[i].scale;
+        head.temperature += of[i].temperature;
+        head.sink += of[i].sink;
+      }
+    }
+    write(given.grad_sinks, h, head.sink);
+    write(given.grad_alibi_slopes, h, head.slope / p.temperature);
+    all.scale += head.scale;
+    all.temperature += head.temperature;
+  }
+  write(given.grad_scale, 0, all.scale / p.temperature);
+  write(given.grad_temperature, 0, -all.temperature / p.temperature);
+}
 
 template <class Real>
 class Backward {
@@ -51,14 +157,14 @@ class Backward {
     const Split<Real> rows = split(sequence, pack, slab, multiplies_pairs(sequence, pack));
     auto* const total =
         reinterpret_cast<Real*>(slab + plan_.attention.slab.bytes + plan_.slab.sums);
-    Real* const latest = total + plan_.sum_numbers;
-    std::fill_n(total, plan_.sum_numbers, Real{0});
+    Real* const latest = total + plan_.sum_values;
+    std::fill_n(total, plan_.sum_values, Real{0});
     for (std::int64_t s = 0; s < rows.splits(); ++s) {
       Real* const sums = s == 0 ? total : latest;
-      if (s > 0) std::fill_n(latest, plan_.sum_numbers, Real{0});
+      if (s > 0) std::fill_n(latest, plan_.sum_values, Real{0});
       rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence)});
       if (s == 0) continue;
-      add_numbers(latest, static_cast<std::size_t>(plan_.sum_numbers), total);
+      add_numbers(latest, static_cast<std::size_t>(plan_.sum_values), total);
     }
     write_keys(sequence, head_of(pack), total, 1, 0, all_keys_of(sequence), slab);
   }
@@ -70,8 +176,8 @@ class Backward {
     const Sequence sequence = sequence_of_pack(pack);
     const Split<Real> rows = split(sequence, pack, slab, multiplies_pairs(sequence, pack));
     if (s >= rows.splits()) return;
-    Real* const sums = sums_of(pack) + s * plan_.sum_numbers;
-    std::fill_n(sums, plan_.sum_numbers, Real{0});
+    Real* const sums = sums_of(pack) + s * plan_.sum_values;
+    std::fill_n(sums, plan_.sum_values, Real{0});
     rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence)});
   }
 
@@ -111,7 +217,7 @@ class Backward {
   }
   Real* sums_of(std::int64_t pack) const {
     return reinterpret_cast<Real*>(workspace_ + plan_.sums) +
-           pack * plan_.splits * plan_.sum_numbers;
+           pack * plan_.splits * plan_.sum_values;
   }
 
   // The sums of a split: those of its keys, then those of its values.
@@ -152,7 +258,7 @@ class Backward {
         if (some == 0) std::fill_n(sum, features, Real{0});
         if (some > 0) copy_row(sums_of(sums, sequence), j, features, some > 1 ? 1 : times, sum);
         for (std::int64_t s = 1; s < some; ++s)
-          add_row(sums_of(sums + s * plan_.sum_numbers, sequence), j, features, sum);
+          add_row(sums_of(sums + s * plan_.sum_values, sequence), j, features, sum);
         if (some > 1) multiply_numbers(sum, times, static_cast<std::size_t>(features), sum);
         if (!in_place)
           write_gradient(kernels_, layout, p.accumulate, row, features, row + features, at);

@@ -2,10 +2,10 @@
 // those of keys and values.
 #pragma once
 
-#include "engine/backward/panel.hpp"
-#include "engine/backward/products.hpp"
-#include "engine/backward/reader.hpp"
-#include "engine/backward/scores.hpp"
+#include "engine/dense/backward/panel.hpp"
+#include "engine/dense/backward/products.hpp"
+#include "engine/dense/backward/reader.hpp"
+#include "engine/dense/backward/scores.hpp"
 #include "engine/tensor/gradient.hpp"
 
 namespace heed {
@@ -15,7 +15,7 @@ template <class Real>
 class Split {
  public:
   /// `pack` of one sequence. The slab is the thread's: that of the attention, then its own. With
-  /// `pairs`, those of bfloat16 are multiplied, see pairs.hpp.
+  /// `pairs`, those of bfloat16 are multiplied, see backward.cpp.
   Split(const heed_attention_backward_plan& plan, const BackwardArgs& args,
         const Sequence& sequence, std::int64_t pack, std::byte* slab, RowTerms* terms, bool pairs);
 

@@ -1,4 +1,4 @@
-#include "engine/backward/reader.hpp"
+#include "engine/dense/backward/reader.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -82,7 +82,7 @@ GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count,
   };
   panel.query_columns = buffer(slab.query_columns) + columns(problem_.features);
   panel.grad_columns = buffer(slab.grad_columns) + columns(problem_.value_features);
-  const std::int64_t slot = place.index % rows_.plan.run_panels * rows_.plan.block_numbers;
+  const std::int64_t slot = place.index % rows_.plan.run_panels * rows_.plan.block_values;
   panel.probs = buffer(slab.scores) + slot;
   panel.gradients = buffer(slab.gradients) + slot;
   panel.lse_whole = buffer(slab.lse_whole) + before;

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "engine/backward/panel.hpp"
-#include "engine/backward/scores.hpp"
+#include "engine/dense/backward/panel.hpp"
+#include "engine/dense/backward/scores.hpp"
 #include "engine/tensor/gradient.hpp"
 
 namespace heed {
@@ -21,7 +21,7 @@ std::int64_t bias_parts(const heed_attention_backward_plan& plan);
 bool shares_bias(const heed_attention_backward_plan& plan);
 
 /// Of the sums of a tile.
-Size bias_numbers(const heed_attention_backward_plan& plan);
+Size bias_values(const heed_attention_backward_plan& plan);
 
 /// Whether every pair has a number of the bias of its own: then its gradient is written as it is
 /// found, after clear_bias(), because not all pairs are looked at.

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/backward/problem.hpp"
+#include "engine/dense/backward/problem.hpp"
 #include "engine/dense/plan.hpp"
 
 namespace heed {
@@ -24,7 +24,7 @@ struct BackwardSlab {
   std::size_t row_sum;      ///< a panel's, unused but by folding
   std::size_t summed;       ///< [panels] bytes, Summed
   std::size_t finite;       ///< [panels] bool, GradPanel::finite
-  std::size_t scores;       ///< GradPanel::probs of the panels of a run, block_numbers each
+  std::size_t scores;       ///< GradPanel::probs of the panels of a run, block_values each
   std::size_t gradients;    ///< GradPanel::gradients, likewise
   std::size_t before;       ///< [key_block][pitch], scores on the way
   std::size_t rounded;      ///< the first or the second of a run, [key_block][rows] bfloat16
@@ -62,12 +62,12 @@ struct heed_attention_backward_plan {
   std::int64_t splits;            ///< of the longest sequence
   std::int64_t packs;             ///< of all sequences
   bool apart;                     ///< splits are tasks of their own; else packs are
-  bool pairs;                     ///< of bfloat16 are multiplied, see pairs.hpp
+  bool pairs;                     ///< of bfloat16 are multiplied, see backward.cpp
   std::int64_t run_panels;        ///< of a PanelRun, at most
-  std::int64_t block_numbers;     ///< of a panel's scores of a block of keys
+  std::int64_t block_values;      ///< of a panel's scores of a block of keys
   std::int64_t grad_lines;        ///< of a panel of gradients of out
   std::int64_t tasks;
-  std::int64_t sum_numbers;  ///< of the KeySums of a pack
+  std::int64_t sum_values;  ///< of the KeySums of a pack
   std::uint32_t workers;
   double flops;
   heed::BackwardSlab slab;
@@ -75,7 +75,7 @@ struct heed_attention_backward_plan {
   std::int64_t bias_keys;   ///< of a tile of the bias
   std::int64_t bias_parts;  ///< see bias.hpp
   bool bias_apart;          ///< parts are tasks of their own
-  std::size_t bias_sums;    ///< offset: [bias_tasks][bias_parts][bias_numbers], where they are
+  std::size_t bias_sums;    ///< offset: [bias_tasks][bias_parts][bias_values], where they are
   std::size_t sums;         ///< offset: KeySums [packs][splits], where splits are apart
   std::size_t terms;        ///< offset: RowTerms [batch][query_heads][query_length]
   std::size_t bytes;        ///< of workspace that a run needs
@@ -90,5 +90,13 @@ namespace heed {
 
 /// Reads nothing but its arguments.
 heed_attention_backward_plan make_plan(const heed_context& context, const BackwardProblem& problem);
+
+/// Throws an Error before the first output is written, or not at all.
+void run_plan(const heed_attention_backward_plan& plan, const heed_attention_backward_args& args,
+              void* workspace, std::size_t bytes);
+
+/// HEED_VERBOSE=1: one line on stderr for each run.
+void print_run(const heed_attention_backward_plan& plan, const heed_attention_backward_args& args,
+               double seconds) noexcept;
 
 }  // namespace heed

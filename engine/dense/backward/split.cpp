@@ -1,10 +1,10 @@
-#include "engine/backward/split.hpp"
+#include "engine/dense/backward/split.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "engine/backward/bias.hpp"
+#include "engine/dense/backward/bias.hpp"
 #include "engine/dense/totals.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/tensor/rows.hpp"

@@ -1,9 +1,9 @@
-#include "engine/backward/plan.hpp"
+#include "engine/dense/backward/plan.hpp"
 
 #include <algorithm>
 
-#include "engine/backward/bias.hpp"
-#include "engine/backward/panel.hpp"
+#include "engine/dense/backward/bias.hpp"
+#include "engine/dense/backward/panel.hpp"
 #include "engine/dense/panel.hpp"
 #include "engine/dense/totals.hpp"
 #include "engine/parallel/parallel_for.hpp"
@@ -72,10 +72,10 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.row_sum = numbers(widths.panel, 1);
   slab.summed = offsets.take(plan.block_panels, 1, sizeof(Summed));
   slab.finite = offsets.take(plan.block_panels, 1, sizeof(bool));
-  slab.scores = numbers(plan.run_panels, plan.block_numbers);
-  slab.gradients = numbers(plan.run_panels, plan.block_numbers);
-  slab.before = numbers(1, plan.block_numbers);
-  slab.rounded = numbers(plan.pairs ? plan.run_panels : 0, plan.block_numbers);
+  slab.scores = numbers(plan.run_panels, plan.block_values);
+  slab.gradients = numbers(plan.run_panels, plan.block_values);
+  slab.before = numbers(1, plan.block_values);
+  slab.rounded = numbers(plan.pairs ? plan.run_panels : 0, plan.block_values);
   slab.packed =
       numbers(plan.attention.tile_kv, round_up(Size(p.features), PanelGeometry::value_block));
   slab.wide = numbers(plan.pairs ? plan.attention.tile_kv : 0, p.features);
@@ -85,7 +85,7 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.bias_lanes = numbers(shares_bias(plan) ? plan.bias_keys : 0, widths.panel);
   slab.bias_rows = numbers(plan.bias_keys, widths.panel + 1);
   slab.rows = numbers(widths.panel + 1, std::max(p.features, p.value_features));
-  slab.sums = numbers(plan.apart ? 0 : 2, plan.sum_numbers);
+  slab.sums = numbers(plan.apart ? 0 : 2, plan.sum_values);
   slab.bytes = static_cast<std::size_t>(checked(p, offsets.end(), "a thread's workspace"));
   return slab;
 }
@@ -112,13 +112,13 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   }
   plan.run_panels = std::clamp((plan.pairs ? kPairedRunRows : kRunRows) / widths.panel,
                                std::int64_t{1}, PanelRun<float>::kMost);
-  plan.block_numbers =
+  plan.block_values =
       round_up(key_step, static_cast<std::int64_t>(PanelGeometry::row_padding)) * widths.panel;
   plan.splits = std::clamp(ceil_div(rows, kSplitRows), std::int64_t{1}, kMostSplits);
   plan.apart = plan.splits > 1 && plan.packs < kPacksPerThread * context.threads.count;
   plan.block_panels = std::max(ceil_div(std::min(rows, kBlockRows), widths.panel), std::int64_t{1});
   plan.tasks = plan.packs * (plan.apart ? plan.splits : 1);
-  plan.sum_numbers = checked(
+  plan.sum_values = checked(
       p,
       (round_up(Size(p.features), widths.lanes) + round_up(Size(p.value_features), widths.lanes)) *
               p.key_length +
@@ -144,10 +144,10 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   if (plan.packs == 0 && bias_tasks(plan) == 0 && (p.batch == 0 || p.key_heads == 0)) return plan;
   Offsets offsets;
   offsets.take(plan.workers, static_cast<std::int64_t>(plan.slab_bytes), 1);
-  plan.sums = offsets.take(plan.apart ? Size(plan.packs) * plan.splits : Size(0), plan.sum_numbers,
+  plan.sums = offsets.take(plan.apart ? Size(plan.packs) * plan.splits : Size(0), plan.sum_values,
                            widths.bytes);
   plan.bias_sums = offsets.take(plan.bias_apart ? Size(bias) * plan.bias_parts : Size(0),
-                                bias_numbers(plan), widths.bytes);
+                                bias_values(plan), widths.bytes);
   plan.terms = offsets.take(Size(p.batch) * p.query_heads, p.query_length, sizeof(RowTerms));
   plan.bytes = static_cast<std::size_t>(checked(p, offsets.end(), "the workspace"));
   return plan;

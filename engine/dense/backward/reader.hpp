@@ -1,7 +1,7 @@
 // Reads panels of query rows with their gradients, and tiles of keys.
 #pragma once
 
-#include "engine/backward/panel.hpp"
+#include "engine/dense/backward/panel.hpp"
 #include "engine/dense/scores.hpp"
 #include "engine/dense/values.hpp"
 

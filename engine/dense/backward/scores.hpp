@@ -1,7 +1,7 @@
 // Probabilities and the gradients of scores, back through all options.
 #pragma once
 
-#include "engine/backward/panel.hpp"
+#include "engine/dense/backward/panel.hpp"
 #include "engine/dense/scores.hpp"
 
 namespace heed {

@@ -1,9 +1,9 @@
-#include "engine/backward/bias.hpp"
+#include "engine/dense/backward/bias.hpp"
 
 #include <algorithm>
 #include <iterator>
 
-#include "engine/backward/reader.hpp"
+#include "engine/dense/backward/reader.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/tensor/gradient.hpp"
 #include "engine/tensor/numbers.hpp"
@@ -231,7 +231,7 @@ std::int64_t bias_parts(const heed_attention_backward_plan& plan) {
   return std::clamp(repeats_of(plan) / kPanelsPerPart, std::int64_t{1}, kMostParts);
 }
 
-Size bias_numbers(const heed_attention_backward_plan& plan) {
+Size bias_values(const heed_attention_backward_plan& plan) {
   return Size(plan.problem.bias_sizes[3] == 1 ? 1 : plan.bias_keys) * plan.attention.panel_rows;
 }
 
@@ -267,14 +267,14 @@ void add_bias_part(const heed_attention_backward_plan& plan, const BackwardArgs&
   auto* const sums = reinterpret_cast<Real*>(workspace + plan.bias_sums);
   BiasSums<Real> tile(plan, args, task / plan.bias_parts, slab);
   tile.lay_bias();
-  tile.sum(task % plan.bias_parts, sums + task * bias_numbers(plan).value());
+  tile.sum(task % plan.bias_parts, sums + task * bias_values(plan).value());
 }
 
 template <class Real>
 void write_bias(const heed_attention_backward_plan& plan, const BackwardArgs& args,
                 std::int64_t task, std::byte* slab, std::byte* workspace) {
   const BiasSums<Real> tile(plan, args, task, slab);
-  const std::int64_t numbers = bias_numbers(plan).value();
+  const std::int64_t numbers = bias_values(plan).value();
   auto* const sums =
       reinterpret_cast<Real*>(workspace + plan.bias_sums) + task * plan.bias_parts * numbers;
   for (std::int64_t part = 1; part < plan.bias_parts; ++part) tile.add(sums + part * numbers, sums);

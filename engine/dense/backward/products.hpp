@@ -1,8 +1,8 @@
 // What a block of keys adds to the gradients of queries, keys and values.
 #pragma once
 
-#include "engine/backward/panel.hpp"
-#include "engine/backward/scores.hpp"
+#include "engine/dense/backward/panel.hpp"
+#include "engine/dense/backward/scores.hpp"
 
 namespace heed {
 
