@@ -16,7 +16,7 @@ std::vector<Tensor> tensors_of(AppendForm& form);
 std::vector<Tensor> tensors_of(CacheAttentionForm& form);
 
 /// Two layers of two heads, keys of 4 features and values of 6, in three pages of 16 rows.
-struct CacheForm {
+struct CacheForm : AnyForm<CacheForm, heed_cache_desc> {
   CacheForm() {
     desc.layers = 2;
     desc.key_heads = 2;
@@ -26,8 +26,6 @@ struct CacheForm {
     desc.pages = 3;
     desc.sequences = 3;
   }
-  CacheForm(const CacheForm&) = delete;
-  CacheForm& operator=(const CacheForm&) = delete;
 
   void turn() { desc.rotary.pairs = HEED_ROTARY_HALVES; }
   /// Positions 0 to 24.
@@ -45,10 +43,7 @@ struct CacheForm {
                  "sequences key_scale/f value_scale/f rotary/R",
                  given_desc)};
   }
-  void add_to(Fields&) {}
 
-  heed_cache_desc desc = HEED_CACHE_DESC_INIT;
-  const heed_cache_desc* given_desc = &desc;
   float tables[50] = {};
   bool changed = false;  ///< something was made
 };

@@ -126,6 +126,44 @@ constexpr Schema kMatrixLayout = "dtype/4 reserved/4 stride_matrix stride_in str
 constexpr Schema kRotary =
     "pairs/4 reserved/4 features base/f cosines/p sines/p table_rows table_stride";
 
+/// What operations are described by, and what they get.
+constexpr Schema kAttentionDesc =
+    "struct_size/4 causal/4 batch query_heads key_heads query_length key_length features "
+    "value_features query/L key/L value/L out/L scale/f causal_offset softcap/f temperature/f "
+    "hard/4 window/4 window_left window_right alignment_offset alignment/4 weights_point/4 "
+    "sum_columns/4 reserved/4 weight_rows packed_queries packed_keys mask/S bias/S lse/L weights/L "
+    "column_sums/L pages page_rows block_table_stride key_scales/L value_scales/L";
+constexpr Schema kAttentionArgs =
+    "struct_size/4 reserved/4 query/p key/p value/p out/p mask/p bias/p key_lengths/p "
+    "cu_seqlens_q/p cu_seqlens_k/p alibi_slopes/p sinks/p score_function/p score_user/p "
+    "weight_rows/p lse/p weights/p column_sums/p block_table/p key_scales/p value_scales/p";
+constexpr Schema kBlockDesc =
+    "struct_size/4 combine/4 attention/p width_query width_key width_out input_query/L input_key/L "
+    "out/L w_query/M w_key/M w_value/M w_out/M bias_dtype/4 keep/4";
+constexpr Schema kBlockArgs =
+    "struct_size/4 reserved/4 attention/p input_query/p input_key/p w_query/p w_key/p w_value/p "
+    "w_out/p b_query/p b_key/p b_value/p b_out/p p_query/p p_key/p p_value/p p_out/p "
+    "head_weights/p out/p kept/p kept_bytes";
+constexpr Schema kGraphDesc =
+    "struct_size/4 index_type/4 nodes edges sources/p destinations/p offsets/p duplicates/4 "
+    "reverse/4 source_nodes";
+constexpr Schema kLayerDesc =
+    "struct_size/4 inputs/4 heads features value_features width edge_width steps scale/f softcap/f "
+    "temperature/f hard/4 combine/4 residual/4 bias_dtype/4 query/L key/L value/L data/L "
+    "edge_data/L edge_bias/L out/L lse/L weights/L w_query/M w_key/M w_value/M w_edge_key/M "
+    "w_edge_value/M";
+constexpr Schema kLayerArgs =
+    "struct_size/4 reserved/4 query/p key/p value/p data/p w_query/p w_key/p w_value/p b_query/p "
+    "b_key/p b_value/p p_query/p p_key/p p_value/p edge_data/p w_edge_key/p w_edge_value/p "
+    "edge_bias/p head_weights/p out/p lse/p weights/p";
+constexpr Schema kAttentionBackwardDesc =
+    "struct_size/4 accumulate/4 attention/p grad_out/L grad_lse/L grad_query/L "
+    "grad_key/L grad_value/L grad_bias/S";
+constexpr Schema kAttentionBackwardArgs =
+    "struct_size/4 reserved/4 attention/p grad_out/p grad_lse/p grad_query/p "
+    "grad_key/p grad_value/p grad_bias/p grad_sinks/p grad_alibi_slopes/p "
+    "grad_scale/p grad_temperature/p score_gradient/p";
+
 /// Fields that are added by calling it with their names, without the prefix, and places.
 class Fields {
  public:
@@ -202,7 +240,7 @@ class Fields {
   std::vector<Field> all_;
 };
 
-/// Writes one field of a form.
+/// Writes one field of whatever has fields.
 template <class AForm>
 void set(AForm& form, const std::string& name, const Value& value) {
   for (const Field& field : fields_of(form))

@@ -33,36 +33,6 @@ Slot slot(const char* called, const char* within, Schema schema, const T*& point
   return {called, within, schema, reinterpret_cast<const void**>(&pointer), optional};
 }
 
-constexpr Schema kAttentionDesc =
-    "struct_size/4 causal/4 batch query_heads key_heads query_length key_length features "
-    "value_features query/L key/L value/L out/L scale/f causal_offset softcap/f temperature/f "
-    "hard/4 window/4 window_left window_right alignment_offset alignment/4 weights_point/4 "
-    "sum_columns/4 reserved/4 weight_rows packed_queries packed_keys mask/S bias/S lse/L weights/L "
-    "column_sums/L pages page_rows block_table_stride key_scales/L value_scales/L";
-constexpr Schema kAttentionArgs =
-    "struct_size/4 reserved/4 query/p key/p value/p out/p mask/p bias/p key_lengths/p "
-    "cu_seqlens_q/p cu_seqlens_k/p alibi_slopes/p sinks/p score_function/p score_user/p "
-    "weight_rows/p lse/p weights/p column_sums/p block_table/p key_scales/p value_scales/p";
-constexpr Schema kBlockDesc =
-    "struct_size/4 combine/4 attention/p width_query width_key width_out input_query/L input_key/L "
-    "out/L w_query/M w_key/M w_value/M w_out/M bias_dtype/4 keep/4";
-constexpr Schema kBlockArgs =
-    "struct_size/4 reserved/4 attention/p input_query/p input_key/p w_query/p w_key/p w_value/p "
-    "w_out/p b_query/p b_key/p b_value/p b_out/p p_query/p p_key/p p_value/p p_out/p "
-    "head_weights/p out/p kept/p kept_bytes";
-constexpr Schema kGraphDesc =
-    "struct_size/4 index_type/4 nodes edges sources/p destinations/p offsets/p duplicates/4 "
-    "reverse/4 source_nodes";
-constexpr Schema kLayerDesc =
-    "struct_size/4 inputs/4 heads features value_features width edge_width steps scale/f softcap/f "
-    "temperature/f hard/4 combine/4 residual/4 bias_dtype/4 query/L key/L value/L data/L "
-    "edge_data/L edge_bias/L out/L lse/L weights/L w_query/M w_key/M w_value/M w_edge_key/M "
-    "w_edge_value/M";
-constexpr Schema kLayerArgs =
-    "struct_size/4 reserved/4 query/p key/p value/p data/p w_query/p w_key/p w_value/p b_query/p "
-    "b_key/p b_value/p p_query/p p_key/p p_value/p edge_data/p w_edge_key/p w_edge_value/p "
-    "edge_bias/p head_weights/p out/p lse/p weights/p";
-
 /// Whole numbers, by a type as wide.
 constexpr std::uint32_t kI32 = HEED_DTYPE_F32;
 constexpr std::uint32_t kI64 = HEED_DTYPE_F64;
@@ -168,49 +138,57 @@ Fields fields_of(AForm& form) {
   return fields;
 }
 
-/// The functions of an operation.
-template <class APlan, class AnInfo, auto create_plan, auto describe_plan, auto workspace_of,
-          auto run_plan, auto destroy_plan, auto call_once>
-struct PlanFunctions {
-  using Plan = APlan;
-  using Info = AnInfo;
-  static constexpr auto describe = describe_plan;
-  static constexpr auto workspace = workspace_of;
-  static constexpr auto run = run_plan;
-  static constexpr auto destroy = destroy_plan;
+/// What forms share. None is copied: arguments point into it.
+template <class AForm, class ADesc>
+struct AnyForm {
+  AnyForm() = default;
+  AnyForm(const AnyForm&) = delete;
+  AnyForm& operator=(const AnyForm&) = delete;
+  bool outputs_untouched() const { return untouched_outputs(static_cast<const AForm&>(*this)); }
+  void add_to(Fields&) {}
 
-  template <class Desc>
-  static constexpr bool kOverGraph = std::is_invocable_v<decltype(create_plan), const heed_context*,
-                                                         const heed_graph*, const Desc*, Plan**>;
-  template <class Desc>
-  static heed_status create(const heed_context* context, const heed_graph* graph, const Desc* desc,
-                            Plan** plan) {
-    if constexpr (kOverGraph<Desc>)
-      return create_plan(context, graph, desc, plan);
-    else
-      return create_plan(context, desc, plan);
-  }
-  template <class Desc, class Args>
-  static heed_status call(const heed_context* context, const heed_graph* graph, const Desc* desc,
-                          const Args* args) {
-    if constexpr (kOverGraph<Desc>)
-      return call_once(context, graph, desc, args);
-    else
-      return call_once(context, desc, args);
-  }
+  ADesc desc = heed_test::sized<ADesc>();
+  const ADesc* given_desc = &desc;
 };
 
+/// And those of operations with plans.
+template <class AForm, class APlan, class Args = typename heed_test::Functions<APlan>::Args>
+struct PlannedForm : AnyForm<AForm, typename heed_test::Functions<APlan>::Desc> {
+  using Plan = APlan;
+
+  Args args = heed_test::sized<Args>();
+  const Args* given_args = &args;
+};
+
+/// The functions of a form's operation, which get the graph that it may have.
 template <class AForm>
-using Functions = typename AForm::Api;
+struct Functions : heed_test::Functions<typename AForm::Plan> {
+  using Own = heed_test::Functions<typename AForm::Plan>;
+  using Plan = typename AForm::Plan;
+  using Desc = typename Own::Desc;
+  static constexpr bool kOverGraph = std::is_invocable_v<decltype(Own::create), const heed_context*,
+                                                         const heed_graph*, const Desc*, Plan**>;
+
+  static heed_status create(const heed_context* context, const heed_graph* graph, const Desc* desc,
+                            Plan** plan) {
+    if constexpr (kOverGraph)
+      return Own::create(context, graph, desc, plan);
+    else
+      return Own::create(context, desc, plan);
+  }
+  static heed_status call(const heed_context* context, const heed_graph* graph, const Desc* desc,
+                          const typename Own::Args* args) {
+    if constexpr (kOverGraph)
+      return Own::call(context, graph, desc, args);
+    else
+      return Own::call(context, desc, args);
+  }
+};
 
 // ---- Dense attention ---------------------------------------------------------------------------
 
 /// Memory of the tensors of attention, alone or inside another operation.
 struct AttentionTensors {
-  AttentionTensors() = default;
-  AttentionTensors(const AttentionTensors&) = delete;  // arguments point into it
-  AttentionTensors& operator=(const AttentionTensors&) = delete;
-
   Bytes query, key, value, out, mask, bias, slopes, sinks, lse, weights, column_sums;
   Bytes key_scales, value_scales;
   std::int32_t key_lengths[2] = {5, 2};
@@ -231,10 +209,7 @@ inline void size(heed_attention_desc& desc) {
   desc.value_features = 6;
 }
 
-struct Form : AttentionTensors {
-  using Api = PlanFunctions<heed_attention_plan, heed_attention_info, heed_attention_plan_create,
-                            heed_attention_plan_describe, heed_attention_plan_workspace,
-                            heed_attention_plan_run, heed_attention_plan_destroy, heed_attention>;
+struct Form : PlannedForm<Form, heed_attention_plan>, AttentionTensors {
   Form() {
     size(desc);
     desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
@@ -279,7 +254,6 @@ struct Form : AttentionTensors {
     args.sinks = args.lse = nullptr;
   }
 
-  bool outputs_untouched() const { return untouched_outputs(*this); }
   std::vector<Slot> slots() {
     return {slot("desc", "desc.", kAttentionDesc, given_desc),
             slot("args", "args.", kAttentionArgs, given_args)};
@@ -288,22 +262,12 @@ struct Form : AttentionTensors {
     fields("args.key_lengths", key_lengths)("args.cu_seqlens_q", cu_seqlens_q)(
         "args.cu_seqlens_k", cu_seqlens_k)("args.weight_rows", weight_rows);
   }
-
-  heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
-  heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
-  const heed_attention_desc* given_desc = &desc;
-  const heed_attention_args* given_args = &args;
 };
 
 using Change = std::function<void(Form&)>;
 
 /// Its gradients.
-struct BackwardForm : AttentionTensors {
-  using Api =
-      PlanFunctions<heed_attention_backward_plan, heed_attention_info,
-                    heed_attention_backward_plan_create, heed_attention_backward_plan_describe,
-                    heed_attention_backward_plan_workspace, heed_attention_backward_plan_run,
-                    heed_attention_backward_plan_destroy, heed_attention_backward>;
+struct BackwardForm : PlannedForm<BackwardForm, heed_attention_backward_plan>, AttentionTensors {
   BackwardForm() {
     size(attention);
     attention.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
@@ -335,28 +299,16 @@ struct BackwardForm : AttentionTensors {
     args.score_gradient = [](void*, const heed_score_tile*, void*) {};
   }
 
-  bool outputs_untouched() const { return untouched_outputs(*this); }
   std::vector<Slot> slots() {
-    return {slot("desc", "desc.",
-                 "struct_size/4 accumulate/4 attention/p grad_out/L grad_lse/L grad_query/L "
-                 "grad_key/L grad_value/L grad_bias/S",
-                 given_desc),
-            slot("args", "args.",
-                 "struct_size/4 reserved/4 attention/p grad_out/p grad_lse/p grad_query/p "
-                 "grad_key/p grad_value/p grad_bias/p grad_sinks/p grad_alibi_slopes/p "
-                 "grad_scale/p grad_temperature/p score_gradient/p",
-                 given_args),
+    return {slot("desc", "desc.", kAttentionBackwardDesc, given_desc),
+            slot("args", "args.", kAttentionBackwardArgs, given_args),
             slot("desc.attention", "desc.attention: desc.", kAttentionDesc, desc.attention),
             slot("args.attention", "args.attention: args.", kAttentionArgs, args.attention)};
   }
   void add_to(Fields& fields) { fields("args.attention: args.key_lengths", key_lengths); }
 
   heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
-  heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
   heed_attention_args inner = HEED_ATTENTION_ARGS_INIT;
-  heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
-  const heed_attention_backward_desc* given_desc = &desc;
-  const heed_attention_backward_args* given_args = &args;
   Bytes grad_out, grad_lse, grads[8];
 
  private:
@@ -371,10 +323,7 @@ struct BackwardForm : AttentionTensors {
 // ---- Multi-head blocks -------------------------------------------------------------------------
 
 /// [2, 3, 7] and [2, 5, 9] to [2, 3, 8].
-struct BlockForm : AttentionTensors {
-  using Api = PlanFunctions<heed_multihead_plan, heed_multihead_info, heed_multihead_plan_create,
-                            heed_multihead_plan_describe, heed_multihead_plan_workspace,
-                            heed_multihead_plan_run, heed_multihead_plan_destroy, heed_multihead>;
+struct BlockForm : PlannedForm<BlockForm, heed_multihead_plan>, AttentionTensors {
   BlockForm() {
     size(attention);
     attention.weights_point = HEED_WEIGHTS_PROBABILITIES;
@@ -403,7 +352,6 @@ struct BlockForm : AttentionTensors {
     args.kept_bytes = sizeof kept;
   }
 
-  bool outputs_untouched() const { return untouched_outputs(*this); }
   std::vector<Slot> slots() {
     return {slot("desc", "desc.", kBlockDesc, given_desc),
             slot("args", "args.", kBlockArgs, given_args),
@@ -413,11 +361,7 @@ struct BlockForm : AttentionTensors {
   void add_to(Fields& fields) { fields("args.attention: args.key_lengths", key_lengths); }
 
   heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
-  heed_multihead_desc desc = HEED_MULTIHEAD_DESC_INIT;
   heed_attention_args inner = HEED_ATTENTION_ARGS_INIT;
-  heed_multihead_args args = HEED_MULTIHEAD_ARGS_INIT;
-  const heed_multihead_desc* given_desc = &desc;
-  const heed_multihead_args* given_args = &args;
   Bytes input_query, input_key, w_query, w_key, w_value, w_out, b_query, b_key, b_value, b_out;
   Bytes head_weights;
   alignas(64) unsigned char kept[8192] = {};
@@ -432,21 +376,13 @@ inline Weights prepared(const Context& context, std::int64_t in, std::int64_t ou
   desc.matrices = matrices;
   desc.in = in;
   desc.out = out;
-  heed_weights* weights = nullptr;
-  heed_test::require_ok(
-      heed_weights_create(context.get(), &desc, numbers.data(), nullptr, &weights));
-  return Weights(weights);
+  return heed_test::create<heed_weights>(context.get(), &desc, numbers.data(), nullptr);
 }
 
 using BlockChange = std::function<void(BlockForm&)>;
 
 /// Its gradients.
-struct BlockBackwardForm {
-  using Api =
-      PlanFunctions<heed_multihead_backward_plan, heed_multihead_info,
-                    heed_multihead_backward_plan_create, heed_multihead_backward_plan_describe,
-                    heed_multihead_backward_plan_workspace, heed_multihead_backward_plan_run,
-                    heed_multihead_backward_plan_destroy, heed_multihead_backward>;
+struct BlockBackwardForm : PlannedForm<BlockBackwardForm, heed_multihead_backward_plan> {
   BlockBackwardForm() {
     attention.weights_point = HEED_WEIGHTS_NONE;
     attention.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
@@ -456,9 +392,6 @@ struct BlockBackwardForm {
                  {"weights", "column_sums", "lse", "out", "head_weights", "grad_head_weights"});
     block.inner.weights = block.inner.lse = block.args.out = nullptr;
   }
-  BlockBackwardForm(const BlockBackwardForm&) = delete;  // its arguments point into it
-  BlockBackwardForm& operator=(const BlockBackwardForm&) = delete;
-
   /// A combiner without a W_out.
   void reduce(heed_combine combine) {
     block.reduce(combine);
@@ -480,7 +413,6 @@ struct BlockBackwardForm {
     desc.grad_b_dtype = HEED_DTYPE_F64;
   }
 
-  bool outputs_untouched() const { return untouched_outputs(*this); }
   std::vector<Slot> slots() {
     return {slot("desc", "desc.",
                  "struct_size/4 accumulate/4 block/p grad_out/L grad_lse/L grad_input_query/L "
@@ -507,32 +439,23 @@ struct BlockBackwardForm {
 
   BlockForm block;
   heed_attention_desc& attention = block.attention;
-  heed_multihead_backward_desc desc = HEED_MULTIHEAD_BACKWARD_DESC_INIT;
-  heed_multihead_backward_args args = HEED_MULTIHEAD_BACKWARD_ARGS_INIT;
-  const heed_multihead_backward_desc* given_desc = &desc;
-  const heed_multihead_backward_args* given_args = &args;
   Bytes grad_out, grad_lse, grads[16];
 };
 
 // ---- Graphs ------------------------------------------------------------------------------------
 
 inline Graph make_graph(const Context& context, const heed_graph_desc& desc) {
-  heed_graph* graph = nullptr;
-  heed_test::require_ok(heed_graph_create(context.get(), &desc, &graph));
-  return Graph(graph);
+  return heed_test::create<heed_graph>(context.get(), &desc);
 }
 
 /// Four nodes, six edges, one of them twice, none into node 2; as a list and as rows.
-struct SmallGraph {
+struct SmallGraph : AnyForm<SmallGraph, heed_graph_desc> {
   SmallGraph() {
     desc.nodes = 4;
     desc.edges = 6;
     desc.sources = sources;
     desc.destinations = destinations;
   }
-  SmallGraph(const SmallGraph&) = delete;  // its descriptor points into it
-  SmallGraph& operator=(const SmallGraph&) = delete;
-
   void by_rows() {
     desc.destinations = nullptr;
     desc.offsets = offsets;
@@ -554,10 +477,7 @@ struct SmallGraph {
 
   bool outputs_untouched() const { return info.bytes == 0; }
   std::vector<Slot> slots() { return {slot("desc", "desc.", kGraphDesc, given_desc)}; }
-  void add_to(Fields&) {}
 
-  heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
-  const heed_graph_desc* given_desc = &desc;
   heed_graph_info info = HEED_GRAPH_INFO_INIT;  ///< of what was made
   std::int32_t sources[6] = {3, 1, 1, 2, 3, 0};
   std::int32_t destinations[6] = {0, 0, 0, 1, 1, 3};
@@ -580,11 +500,7 @@ inline heed_status one_call(const Context& context, SmallGraph& form) {
 
 /// Attention over it: 2 heads, 3 features, values of 5, data of 10, edge data of 2. Queries, keys
 /// and values are given, unless one of the functions says otherwise.
-struct GraphForm {
-  using Api = PlanFunctions<heed_graph_attention_plan, heed_graph_attention_info,
-                            heed_graph_attention_plan_create, heed_graph_attention_plan_describe,
-                            heed_graph_attention_plan_workspace, heed_graph_attention_plan_run,
-                            heed_graph_attention_plan_destroy, heed_graph_attention>;
+struct GraphForm : PlannedForm<GraphForm, heed_graph_attention_plan> {
   GraphForm() {
     desc.heads = 2;
     desc.features = 3;
@@ -595,9 +511,6 @@ struct GraphForm {
     give_all_but(*this,
                  {"w_query", "w_key", "w_value", "b_query", "b_key", "b_value", "head_weights"});
   }
-  GraphForm(const GraphForm&) = delete;  // its arguments point into it
-  GraphForm& operator=(const GraphForm&) = delete;
-
   void share() {
     desc.inputs = HEED_GRAPH_SHARED;
     args.query = args.key = args.value = nullptr;
@@ -635,17 +548,11 @@ struct GraphForm {
     desc.out.dtype = HEED_DTYPE_F64;
   }
 
-  bool outputs_untouched() const { return untouched_outputs(*this); }
   std::vector<Slot> slots() {
     return {slot("desc", "desc.", kLayerDesc, given_desc),
             slot("args", "args.", kLayerArgs, given_args)};
   }
-  void add_to(Fields&) {}
 
-  heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
-  heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
-  const heed_graph_attention_desc* given_desc = &desc;
-  const heed_graph_attention_args* given_args = &args;
   SmallGraph graph;
   Bytes query, key, value, data, edge_data, edge_bias, head_weights;
   Bytes w_query, w_key, w_value, b_query, b_key, b_value, w_edge_key, w_edge_value;
@@ -655,12 +562,7 @@ struct GraphForm {
 using GraphChange = std::function<void(GraphForm&)>;
 
 /// Its gradients.
-struct GraphBackwardForm {
-  using Api = PlanFunctions<
-      heed_graph_attention_backward_plan, heed_graph_attention_info,
-      heed_graph_attention_backward_plan_create, heed_graph_attention_backward_plan_describe,
-      heed_graph_attention_backward_plan_workspace, heed_graph_attention_backward_plan_run,
-      heed_graph_attention_backward_plan_destroy, heed_graph_attention_backward>;
+struct GraphBackwardForm : PlannedForm<GraphBackwardForm, heed_graph_attention_backward_plan> {
   GraphBackwardForm() {
     graph.desc.reverse = 1;
     desc.attention = &layer.desc;
@@ -671,9 +573,6 @@ struct GraphBackwardForm {
                 "grad_b_key", "grad_b_value", "grad_head_weights"});
     layer.args.out = layer.args.lse = layer.args.weights = nullptr;
   }
-  GraphBackwardForm(const GraphBackwardForm&) = delete;  // its arguments point into it
-  GraphBackwardForm& operator=(const GraphBackwardForm&) = delete;
-
   void share() {
     per_node();
     layer.share();
@@ -703,7 +602,6 @@ struct GraphBackwardForm {
       of->dtype = HEED_DTYPE_F64;
   }
 
-  bool outputs_untouched() const { return untouched_outputs(*this); }
   std::vector<Slot> slots() {
     return {slot("desc", "desc.",
                  "struct_size/4 accumulate/4 attention/p grad_out/L grad_lse/L grad_query/L "
@@ -719,26 +617,18 @@ struct GraphBackwardForm {
             slot("desc.attention", "desc.attention: desc.", kLayerDesc, desc.attention),
             slot("args.attention", "args.attention: args.", kLayerArgs, args.attention)};
   }
-  void add_to(Fields&) {}
 
   GraphForm layer;
   SmallGraph& graph = layer.graph;
-  heed_graph_attention_backward_desc desc = HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT;
-  heed_graph_attention_backward_args args = HEED_GRAPH_ATTENTION_BACKWARD_ARGS_INIT;
-  const heed_graph_attention_backward_desc* given_desc = &desc;
-  const heed_graph_attention_backward_args* given_args = &args;
   Bytes grad_out, grad_lse, grads[15];
 };
 
 // ---- Calls -------------------------------------------------------------------------------------
 
-template <class AForm>
-constexpr bool kOverGraph = Functions<AForm>::template kOverGraph<decltype(AForm::desc)>;
-
 /// The graph of a form; none where it has none.
 template <class AForm>
 Graph graph_of(const Context& context, const AForm& form) {
-  if constexpr (kOverGraph<AForm>)
+  if constexpr (Functions<AForm>::kOverGraph)
     return make_graph(context, form.graph.desc);
   else
     return nullptr;

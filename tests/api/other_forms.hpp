@@ -17,7 +17,7 @@ std::vector<Tensor> tensors_of(MatrixForm& form);
 std::vector<Tensor> tensors_of(ProjectForm& form);
 
 /// Three parts [2, 3, 4, 5] and their outputs.
-struct MergeForm {
+struct MergeForm : AnyForm<MergeForm, heed_merge_desc> {
   MergeForm() {
     desc.batch = 2;
     desc.heads = 3;
@@ -25,15 +25,12 @@ struct MergeForm {
     desc.features = 5;
     give_all_but(*this, {});
   }
-  MergeForm(const MergeForm&) = delete;  // its parts point into it
-  MergeForm& operator=(const MergeForm&) = delete;
 
   void all_float64() {
     for (heed_layout* const l : {&desc.part_out, &desc.part_lse, &desc.out, &desc.lse})
       l->dtype = HEED_DTYPE_F64;
   }
 
-  bool outputs_untouched() const { return untouched_outputs(*this); }
   std::vector<Slot> slots() {
     return {slot("desc", "desc.",
                  "struct_size/4 reserved/4 batch heads rows features part_out/L part_lse/L out/L "
@@ -45,8 +42,6 @@ struct MergeForm {
                                                                                           to_lse);
   }
 
-  heed_merge_desc desc = HEED_MERGE_DESC_INIT;
-  const heed_merge_desc* given_desc = &desc;
   std::size_t parts = 3;
   Bytes part_out[3], part_lse[3], out, lse;
   const void* part_outs[3] = {};
@@ -64,7 +59,7 @@ inline heed_status one_call(const Context& context, MergeForm& form) {
 }
 
 /// Rows [2, 3, 4, 6] to turn, with positions to be given and tables of 9 of them.
-struct RotateForm {
+struct RotateForm : AnyForm<RotateForm, heed_rotate_desc> {
   RotateForm() {
     desc.batch = 2;
     desc.heads = 3;
@@ -73,8 +68,6 @@ struct RotateForm {
     desc.rotary.pairs = HEED_ROTARY_HALVES;
     give_all_but(*this, {});
   }
-  RotateForm(const RotateForm&) = delete;  // its pointers point into it
-  RotateForm& operator=(const RotateForm&) = delete;
 
   void give_positions() { positions = given_positions; }
   void give_tables() {
@@ -84,7 +77,6 @@ struct RotateForm {
   }
   void all_float64() { desc.from.dtype = desc.to.dtype = HEED_DTYPE_F64; }
 
-  bool outputs_untouched() const { return untouched_outputs(*this); }
   std::vector<Slot> slots() {
     return {slot("desc", "desc.",
                  "struct_size/4 reserved/4 batch heads rows features from/L to/L rotary/R position",
@@ -92,8 +84,6 @@ struct RotateForm {
   }
   void add_to(Fields& fields) { fields("from", from)("positions", positions)("to", to); }
 
-  heed_rotate_desc desc = HEED_ROTATE_DESC_INIT;
-  const heed_rotate_desc* given_desc = &desc;
   Bytes in, out;
   std::int64_t given_positions[8] = {0, 1, 2, 3, 8, 1, 0, 5};
   float tables[2 * 27] = {};
@@ -108,14 +98,12 @@ inline heed_status one_call(const Context& context, RotateForm& form) {
 }
 
 /// A matrix from 5 features to 6, with its bias.
-struct MatrixForm {
+struct MatrixForm : AnyForm<MatrixForm, heed_weights_desc> {
   MatrixForm() {
     desc.in = 5;
     desc.out = 6;
     give_all_but(*this, {});
   }
-  MatrixForm(const MatrixForm&) = delete;  // its pointers point into it
-  MatrixForm& operator=(const MatrixForm&) = delete;
 
   bool outputs_untouched() const { return info.in == 0; }
   std::vector<Slot> slots() {
@@ -125,8 +113,6 @@ struct MatrixForm {
   }
   void add_to(Fields& fields) { fields("matrix", matrix)("bias", bias); }
 
-  heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
-  const heed_weights_desc* given_desc = &desc;
   Bytes numbers, more;
   const void* matrix = nullptr;
   const void* bias = nullptr;
@@ -144,15 +130,13 @@ inline heed_status one_call(const Context& context, MatrixForm& form) {
 }
 
 /// Rows [2, 4, 5] to multiply with a prepared matrix from 5 features to 6.
-struct ProjectForm {
+struct ProjectForm : AnyForm<ProjectForm, heed_project_desc> {
   ProjectForm() {
     desc.batch = 2;
     desc.rows = 4;
     prepare(serial());
     give_all_but(*this, {});
   }
-  ProjectForm(const ProjectForm&) = delete;  // its pointers point into it
-  ProjectForm& operator=(const ProjectForm&) = delete;
 
   void prepare(const Context& context, std::uint32_t arithmetic = HEED_DTYPE_F32) {
     made = prepared(context, 5, 6, arithmetic);
@@ -163,14 +147,11 @@ struct ProjectForm {
     desc.x.dtype = desc.y.dtype = HEED_DTYPE_F64;
   }
 
-  bool outputs_untouched() const { return untouched_outputs(*this); }
   std::vector<Slot> slots() {
     return {slot("desc", "desc.", "struct_size/4 reserved/4 batch rows x/L y/L", given_desc)};
   }
   void add_to(Fields& fields) { fields("x", x)("y", y); }
 
-  heed_project_desc desc = HEED_PROJECT_DESC_INIT;
-  const heed_project_desc* given_desc = &desc;
   Bytes in, out;
   Weights made;
   const heed_weights* weights = nullptr;

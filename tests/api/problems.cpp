@@ -131,8 +131,7 @@ class ProblemOf final : public Problem {
     return status == HEED_STATUS_OK || plan == nullptr ? status : HEED_STATUS_INTERNAL;
   }
   PlanInfo describe(const Object& plan) override {
-    typename Api::Info info{};
-    info.struct_size = sizeof info;
+    auto info = heed_test::sized<typename Api::Info>();
     if (Api::describe(static_cast<Plan*>(plan.get()), &info) != HEED_STATUS_OK) return {};
     return {info.executor, info.workspace_bytes, info.threads};
   }
@@ -155,7 +154,7 @@ class ProblemOf final : public Problem {
   const heed_graph* graph_of_problem() const { return static_cast<heed_graph*>(graph.get()); }
   /// From arrays in memory of their own.
   heed_status make_graph(const Context& context) {
-    if constexpr (kOverGraph<AForm>) {
+    if constexpr (Functions<AForm>::kOverGraph) {
       Memory indices = memory_.another();
       const heed_graph_desc before = form_.graph.desc;
       for (const Tensor& tensor : tensors_of(form_.graph)) indices.place(tensor);

@@ -43,7 +43,7 @@ void unchanged(AForm&) {}
 template <class AForm, class = void>
 inline constexpr bool kHasPlans = false;
 template <class AForm>
-inline constexpr bool kHasPlans<AForm, std::void_t<typename AForm::Api>> = true;
+inline constexpr bool kHasPlans<AForm, std::void_t<typename AForm::Plan>> = true;
 
 /// Hands the form in, in both ways that there are, to functions that refuse it: a plan, or where
 /// `runs` the run of one, and the one call.

@@ -21,10 +21,12 @@ namespace api_test {
 
 using heed_test::backwards;
 using heed_test::Context;
+using heed_test::describe;
 using heed_test::Destroy;
 using heed_test::Graph;
 using heed_test::GraphPlan;
 using heed_test::in_order;
+using heed_test::make_plan;
 using heed_test::MultiheadPlan;
 using heed_test::Plan;
 using heed_test::Weights;
@@ -50,9 +52,7 @@ heed_status make_object(Object& object, void (*destroy)(T*), Create create) {
 }
 
 inline Context make_context(const heed_context_options* options = nullptr) {
-  heed_context* context = nullptr;
-  heed_test::require_ok(heed_context_create(options, &context));
-  return Context(context);
+  return heed_test::create<heed_context>(options);
 }
 
 inline Context make_context(const char* isa, const char* executor, std::uint32_t threads) {
@@ -78,12 +78,6 @@ inline Context context_with(const heed_executor& executor) {
 }
 
 inline Context serial() { return make_context(nullptr, "serial", 1); }
-
-inline heed_context_info describe(const Context& context) {
-  heed_context_info info = HEED_CONTEXT_INFO_INIT;
-  REQUIRE(heed_context_describe(context.get(), &info) == HEED_STATUS_OK);
-  return info;
-}
 
 /// The instruction sets that can run here.
 inline std::vector<std::string> usable_isas() {

@@ -77,9 +77,7 @@ TEST_CASE("a graph needs nothing of the caller's arrays once it is made", "[buil
   const GraphOutputs want = p.run(context);
   GraphArrays arrays(edges, {false, HEED_INDEX_I64});
   const heed_graph_desc desc = arrays.desc();
-  heed_graph* made = nullptr;
-  require_ok(heed_graph_create(context.get(), &desc, &made));
-  const Graph graph(made);
+  const Graph graph = create<heed_graph>(context.get(), &desc);
   std::fill(arrays.sources.begin(), arrays.sources.end(), -1);
   std::fill(arrays.ends.begin(), arrays.ends.end(), 1 << 30);
   CHECK(same_bits(p.run(context, graph), want));

@@ -38,9 +38,7 @@ TEST_CASE("without nodes or edges no pointer is needed but what has elements", "
   for (const Index nodes : {0, 2}) {
     heed_graph_desc empty = HEED_GRAPH_DESC_INIT;
     empty.nodes = nodes;
-    heed_graph* made = nullptr;
-    require_ok(heed_graph_create(context.get(), &empty, &made));
-    const Graph graph(made);
+    const Graph graph = create<heed_graph>(context.get(), &empty);
     heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
     desc.heads = desc.features = 1;
     heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;

@@ -1,8 +1,5 @@
 #include "tests/mpi/backward_ranks.hpp"
 
-#include <memory>
-#include <stdexcept>
-
 namespace heed_test {
 namespace {
 
@@ -67,29 +64,17 @@ const heed_mpi_attention_backward_desc& BackwardShard::desc(std::int64_t head_ra
 }
 
 Gradients BackwardShard::run(const Context& context, std::int64_t head_ranks) {
-  const auto require = [](heed_status status) {
-    if (status != HEED_STATUS_OK) throw std::runtime_error(heed_mpi_last_error());
-    return status;
-  };
-  struct Destroy {
-    void operator()(heed_mpi_attention_backward_plan* plan) const {
-      heed_mpi_attention_backward_plan_destroy(plan);
-    }
-  };
-  heed_mpi_attention_backward_plan* made = nullptr;
-  require(heed_mpi_attention_backward_plan_create(MPI_COMM_WORLD, context.get(), &desc(head_ranks),
-                                                  &made));
-  const std::unique_ptr<heed_mpi_attention_backward_plan, Destroy> plan(made);
-  std::size_t bytes = 0;
-  require(heed_mpi_attention_backward_plan_workspace(plan.get(), &bytes));
-  Workspace workspace(bytes);
+  const auto plan = create_on_ranks<heed_mpi_attention_backward_plan>(MPI_COMM_WORLD, context.get(),
+                                                                      &desc(head_ranks));
+  Workspace workspace(describe(plan).workspace_bytes);
   Gradients got = problem.run([&](const heed_attention_backward_args& args) {
-    return require(heed_mpi_attention_backward_plan_run(plan.get(), &args, workspace.get(),
-                                                        workspace.bytes()));
+    require_ranks_ok(heed_mpi_attention_backward_plan_run(plan.get(), &args, workspace.get(),
+                                                          workspace.bytes()));
+    return HEED_STATUS_OK;
   });
   CHECK(workspace.intact());
   heed_mpi_times times = HEED_MPI_TIMES_INIT;
-  require(heed_mpi_attention_backward_plan_times(plan.get(), &times));
+  require_ranks_ok(heed_mpi_attention_backward_plan_times(plan.get(), &times));
   CHECK(times.compute > 0);
   CHECK(times.run >= times.compute + times.wait);
   return got;

@@ -1,7 +1,6 @@
 #include "tests/mpi/rank_graphs.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 
 namespace heed_test {
 namespace {
@@ -26,10 +25,6 @@ void check_rows(const char* name, const Numbers& got, const Numbers& whole, Inde
 }
 
 }  // namespace
-
-void require_ranks_ok(heed_status status) {
-  if (status != HEED_STATUS_OK) throw std::runtime_error(heed_mpi_last_error());
-}
 
 OwnerList dealt_owners(Index nodes, std::uint64_t seed) {
   Random random(seed);
@@ -62,15 +57,7 @@ EdgeShare::EdgeShare(const EdgeList& whole, const OwnerList& owners) {
 
 MpiGraph make_mpi_graph(const Context& context, const EdgeList& edges, const OwnerList& owners) {
   const EdgeShare share(edges, owners);
-  heed_mpi_graph* graph = nullptr;
-  require_ranks_ok(heed_mpi_graph_create(MPI_COMM_WORLD, context.get(), &share.desc, &graph));
-  return MpiGraph(graph);
-}
-
-heed_mpi_graph_info describe(const MpiGraph& graph) {
-  heed_mpi_graph_info info = HEED_MPI_GRAPH_INFO_INIT;
-  require_ranks_ok(heed_mpi_graph_describe(graph.get(), &info));
-  return info;
+  return create_on_ranks<heed_mpi_graph>(MPI_COMM_WORLD, context.get(), &share.desc);
 }
 
 OwnRows::OwnRows(const MpiGraph& graph) {

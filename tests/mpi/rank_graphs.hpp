@@ -3,20 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "tests/mpi/ranks.hpp"
 
 namespace heed_test {
 
-struct DestroyMpiGraph {
-  void operator()(heed_mpi_graph* graph) const { heed_mpi_graph_destroy(graph); }
-};
-using MpiGraph = std::unique_ptr<heed_mpi_graph, DestroyMpiGraph>;
-
-/// Throws, on all ranks, what heed_mpi refuses.
-void require_ranks_ok(heed_status status);
+using MpiGraph = Owned<heed_mpi_graph>;
 
 /// The rank of every node; none: ranges of nodes.
 using OwnerList = std::vector<std::int32_t>;
@@ -33,7 +26,6 @@ struct EdgeShare {
 };
 
 MpiGraph make_mpi_graph(const Context& context, const EdgeList& edges, const OwnerList& owners);
-heed_mpi_graph_info describe(const MpiGraph& graph);
 
 /// Which rows of the whole this rank has.
 struct OwnRows {

@@ -107,6 +107,10 @@ int ranks() {
   return ranks;
 }
 
+void require_ranks_ok(heed_status status) {
+  if (status != HEED_STATUS_OK) throw std::runtime_error(heed_mpi_last_error());
+}
+
 const Context& plain_context() {
   static const Context context = make_context(isa_names().back());
   return context;
@@ -225,9 +229,8 @@ Outputs Shard::run(const Context& context, std::int64_t head_ranks) {
   heed_mpi_attention_desc all = desc();
   all.head_ranks = head_ranks;
   return problem.run_all([&](const heed_attention_args& args) {
-    const heed_status status = heed_mpi_attention(MPI_COMM_WORLD, context.get(), &all, &args);
-    if (status != HEED_STATUS_OK) throw std::runtime_error(heed_mpi_last_error());
-    return status;
+    require_ranks_ok(heed_mpi_attention(MPI_COMM_WORLD, context.get(), &all, &args));
+    return HEED_STATUS_OK;
   });
 }
 

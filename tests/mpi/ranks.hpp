@@ -16,8 +16,24 @@
 
 namespace heed_test {
 
+HEED_TEST_OBJECT(heed_mpi_attention_plan, heed_mpi_attention_info);
+HEED_TEST_OBJECT(heed_mpi_attention_backward_plan, heed_mpi_attention_info);
+HEED_TEST_OBJECT(heed_mpi_graph, heed_mpi_graph_info);
+HEED_TEST_OBJECT(heed_mpi_graph_attention_plan, heed_mpi_graph_attention_info);
+
 int rank();
 int ranks();
+
+/// Throws, on all ranks, what heed_mpi refuses.
+void require_ranks_ok(heed_status status);
+
+/// An object that all ranks make of these.
+template <class Object, class... Given>
+Owned<Object> create_on_ranks(const Given&... given) {
+  Object* object = nullptr;
+  require_ranks_ok(Functions<Object>::create(given..., &object));
+  return Owned<Object>(object);
+}
 
 /// Of the widest instruction set: with one thread, and with several and small tiles.
 const Context& plain_context();

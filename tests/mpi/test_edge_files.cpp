@@ -46,9 +46,7 @@ heed_mpi_graph_desc desc_of(const std::string& path, Index nodes) {
 MpiGraph read(const std::string& text, Index nodes = 0) {
   const SharedFile file(text);
   const heed_mpi_graph_desc desc = desc_of(file.path(), nodes);
-  heed_mpi_graph* graph = nullptr;
-  require_ranks_ok(heed_mpi_graph_create(MPI_COMM_WORLD, plain_context().get(), &desc, &graph));
-  return MpiGraph(graph);
+  return create_on_ranks<heed_mpi_graph>(MPI_COMM_WORLD, plain_context().get(), &desc);
 }
 
 /// {source, destination, given} of all ranks, in the order of the last.

@@ -71,11 +71,9 @@ TEST_CASE("what a rank has, gets and sends") {
   desc.heads = 3;
   desc.features = 5;
   desc.key.dtype = HEED_DTYPE_BF16;
-  heed_mpi_graph_attention_plan* plan = nullptr;
-  require_ranks_ok(
-      heed_mpi_graph_attention_plan_create(plain_context().get(), graph.get(), &desc, &plan));
-  heed_mpi_graph_attention_info told = HEED_MPI_GRAPH_ATTENTION_INFO_INIT;
-  CHECK(heed_mpi_graph_attention_plan_describe(plan, &told) == HEED_STATUS_OK);
+  const auto plan =
+      create_on_ranks<heed_mpi_graph_attention_plan>(plain_context().get(), graph.get(), &desc);
+  const heed_mpi_graph_attention_info told = describe(plan);
   CHECK(told.ranks == ranks());
   CHECK(told.rank == rank());
   CHECK(told.steps == 1);
@@ -83,9 +81,8 @@ TEST_CASE("what a rank has, gets and sends") {
   CHECK(told.step_bytes == (alone ? 0 : 2 * (32 + 60)));
   CHECK(told.gathered_bytes == 200 * (30 + 60));
   std::size_t bytes = 0;
-  CHECK(heed_mpi_graph_attention_plan_workspace(plan, &bytes) == HEED_STATUS_OK);
+  CHECK(heed_mpi_graph_attention_plan_workspace(plan.get(), &bytes) == HEED_STATUS_OK);
   CHECK(bytes == told.workspace_bytes);
-  heed_mpi_graph_attention_plan_destroy(plan);
 }
 
 TEST_CASE("ranges have nodes and edges alike") {
@@ -105,26 +102,22 @@ TEST_CASE("a plan outlives its graph, and runs again") {
   MpiGraph graph = make_mpi_graph(plain_context(), whole.edges, dealt_owners(40, 6));
   const OwnRows own(graph);
   GraphProblem shard = shard_of(whole, own);
-  heed_mpi_graph_attention_plan* plan = nullptr;
-  require_ranks_ok(
-      heed_mpi_graph_attention_plan_create(plain_context().get(), graph.get(), &shard.desc, &plan));
+  const auto plan = create_on_ranks<heed_mpi_graph_attention_plan>(plain_context().get(),
+                                                                   graph.get(), &shard.desc);
   graph.reset();
   heed_mpi_times times = HEED_MPI_TIMES_INIT;
-  CHECK(heed_mpi_graph_attention_plan_times(plan, &times) == HEED_STATUS_OK);
+  CHECK(heed_mpi_graph_attention_plan_times(plan.get(), &times) == HEED_STATUS_OK);
   CHECK(times.run == 0);
-  std::size_t bytes = 0;
-  CHECK(heed_mpi_graph_attention_plan_workspace(plan, &bytes) == HEED_STATUS_OK);
   GraphOutputs first, second;
   for (GraphOutputs* const got : {&first, &second})
     *got = shard.run(plain_context(), [&](const heed_graph_attention_args& args) {
-      Workspace workspace(bytes);
+      Workspace workspace(describe(plan).workspace_bytes);
       require_ranks_ok(
-          heed_mpi_graph_attention_plan_run(plan, &args, workspace.get(), workspace.bytes()));
+          heed_mpi_graph_attention_plan_run(plan.get(), &args, workspace.get(), workspace.bytes()));
       CHECK(workspace.intact());
     });
   CHECK(same_bits(first, second));
-  CHECK(heed_mpi_graph_attention_plan_times(plan, &times) == HEED_STATUS_OK);
+  CHECK(heed_mpi_graph_attention_plan_times(plan.get(), &times) == HEED_STATUS_OK);
   CHECK(times.run >= times.wait);
   CHECK(times.run > 0);
-  heed_mpi_graph_attention_plan_destroy(plan);
 }

@@ -1,17 +1,11 @@
 // What plans say: placements, choices, what is sent and computed.
-#include <memory>
-#include <stdexcept>
-
 #include "tests/mpi/ranks.hpp"
 
 using namespace heed_test;
 
 namespace {
 
-struct DestroyMpi {
-  void operator()(heed_mpi_attention_plan* plan) const { heed_mpi_attention_plan_destroy(plan); }
-};
-using MpiPlan = std::unique_ptr<heed_mpi_attention_plan, DestroyMpi>;
+using MpiPlan = Owned<heed_mpi_attention_plan>;
 
 /// Of so many rows on every rank, float32, B 1, D 64.
 struct Asked {
@@ -40,16 +34,7 @@ MpiPlan plan_of(const Asked& asked) {
   desc.placement = asked.placement;
   desc.head_ranks = asked.head_ranks;
   desc.flops_per_byte = asked.flops_per_byte;
-  heed_mpi_attention_plan* plan = nullptr;
-  if (heed_mpi_attention_plan_create(MPI_COMM_WORLD, context.get(), &desc, &plan) != HEED_STATUS_OK)
-    throw std::runtime_error(heed_mpi_last_error());  // on all ranks
-  return MpiPlan(plan);
-}
-
-heed_mpi_attention_info describe(const MpiPlan& plan) {
-  heed_mpi_attention_info info = HEED_MPI_ATTENTION_INFO_INIT;
-  CHECK(heed_mpi_attention_plan_describe(plan.get(), &info) == HEED_STATUS_OK);
-  return info;
+  return create_on_ranks<heed_mpi_attention_plan>(MPI_COMM_WORLD, context.get(), &desc);
 }
 
 std::vector<heed_mpi_choice> choices_of(const MpiPlan& plan) {
@@ -213,13 +198,10 @@ TEST_CASE("the latest run is timed") {
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
   args.query = args.key = args.value = rows.data();
   args.out = out.data();
-  const std::size_t bytes = describe(plan).workspace_bytes;
-  std::vector<char> room(bytes + HEED_WORKSPACE_ALIGNMENT);
-  void* workspace = room.data();
-  std::size_t space = room.size();
-  std::align(HEED_WORKSPACE_ALIGNMENT, bytes, workspace, space);
+  Workspace workspace(describe(plan).workspace_bytes);
   const double start = MPI_Wtime();
-  CHECK(heed_mpi_attention_plan_run(plan.get(), &args, workspace, bytes) == HEED_STATUS_OK);
+  CHECK(heed_mpi_attention_plan_run(plan.get(), &args, workspace.get(), workspace.bytes()) ==
+        HEED_STATUS_OK);
   const double passed = MPI_Wtime() - start;
   const heed_mpi_times after = times_of();
   CHECK(after.compute > 0);

@@ -473,11 +473,10 @@ TEST_CASE("what plans of gradients say") {
   const auto described = [&](std::uint32_t gradients, std::uint32_t causal) {
     desc.gradients = gradients;
     attention.causal = causal;
-    heed_mpi_attention_backward_plan* plan = nullptr;
-    CHECK(heed_mpi_attention_backward_plan_create(MPI_COMM_WORLD, plain_context().get(), &desc,
-                                                  &plan) == HEED_STATUS_OK);
-    heed_mpi_attention_info info = HEED_MPI_ATTENTION_INFO_INIT;
-    CHECK(heed_mpi_attention_backward_plan_describe(plan, &info) == HEED_STATUS_OK);
+    const auto owner = create_on_ranks<heed_mpi_attention_backward_plan>(
+        MPI_COMM_WORLD, plain_context().get(), &desc);
+    heed_mpi_attention_backward_plan* const plan = owner.get();
+    const heed_mpi_attention_info info = describe(owner);
     std::size_t bytes = 0;
     CHECK(heed_mpi_attention_backward_plan_workspace(plan, &bytes) == HEED_STATUS_OK);
     CHECK(bytes == info.workspace_bytes);
@@ -496,7 +495,6 @@ TEST_CASE("what plans of gradients say") {
     CHECK(times.run == 0);  // none has gone well
     CHECK(heed_mpi_attention_backward_plan_times(plan, nullptr) == HEED_STATUS_INVALID_ARGUMENT);
     CHECK(heed_mpi_last_error() == std::string("times is NULL"));
-    heed_mpi_attention_backward_plan_destroy(plan);
     return info;
   };
   const double n = ranks();

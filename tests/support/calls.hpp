@@ -1,8 +1,10 @@
-// The C API from C++: contexts, plans and workspaces that clean up after themselves.
+// The C API from C++: objects that clean up after themselves, the functions of each under one name,
+// and workspaces.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "api/heed.h"
@@ -13,36 +15,105 @@ namespace heed_test {
 
 void require_ok(heed_status status);
 
+/// A struct of the API as its _INIT macro leaves it.
+template <class T>
+T sized() {
+  T all{};
+  all.struct_size = sizeof all;
+  return all;
+}
+
+// ---- Objects -----------------------------------------------------------------------------------
+
+/// The functions of an object.
+template <class Object>
+struct Functions;
+/// What a plan of this descriptor is.
+template <class Desc>
+struct PlanOf;
+
+#define HEED_TEST_FUNCTIONS(object, info)           \
+  using Info = info;                                \
+  static constexpr auto create = object##_create;   \
+  static constexpr auto destroy = object##_destroy; \
+  static constexpr auto describe = object##_describe
+#define HEED_TEST_OBJECT(object, info) \
+  template <>                          \
+  struct Functions<object> {           \
+    HEED_TEST_FUNCTIONS(object, info); \
+  }
+#define HEED_TEST_OPERATION(operation, info)                      \
+  template <>                                                     \
+  struct PlanOf<operation##_desc> {                               \
+    using Plan = operation##_plan;                                \
+  };                                                              \
+  template <>                                                     \
+  struct Functions<operation##_plan> {                            \
+    HEED_TEST_FUNCTIONS(operation##_plan, info);                  \
+    using Desc = operation##_desc;                                \
+    using Args = operation##_args;                                \
+    static constexpr auto workspace = operation##_plan_workspace; \
+    static constexpr auto run = operation##_plan_run;             \
+    static constexpr auto call = operation;                       \
+  }
+
+HEED_TEST_OBJECT(heed_context, heed_context_info);
+HEED_TEST_OBJECT(heed_weights, heed_weights_info);
+HEED_TEST_OBJECT(heed_graph, heed_graph_info);
+HEED_TEST_OBJECT(heed_cache, heed_cache_info);
+HEED_TEST_OPERATION(heed_attention, heed_attention_info);
+HEED_TEST_OPERATION(heed_attention_backward, heed_attention_info);
+HEED_TEST_OPERATION(heed_multihead, heed_multihead_info);
+HEED_TEST_OPERATION(heed_multihead_backward, heed_multihead_info);
+HEED_TEST_OPERATION(heed_graph_attention, heed_graph_attention_info);
+HEED_TEST_OPERATION(heed_graph_attention_backward, heed_graph_attention_info);
+
 struct Destroy {
-  void operator()(heed_context* context) const { heed_context_destroy(context); }
-  void operator()(heed_attention_plan* plan) const { heed_attention_plan_destroy(plan); }
-  void operator()(heed_attention_backward_plan* plan) const {
-    heed_attention_backward_plan_destroy(plan);
+  template <class Object>
+  void operator()(Object* object) const {
+    Functions<Object>::destroy(object);
   }
-  void operator()(heed_multihead_plan* plan) const { heed_multihead_plan_destroy(plan); }
-  void operator()(heed_multihead_backward_plan* plan) const {
-    heed_multihead_backward_plan_destroy(plan);
-  }
-  void operator()(heed_weights* weights) const { heed_weights_destroy(weights); }
-  void operator()(heed_graph* graph) const { heed_graph_destroy(graph); }
-  void operator()(heed_graph_attention_plan* plan) const {
-    heed_graph_attention_plan_destroy(plan);
-  }
-  void operator()(heed_graph_attention_backward_plan* plan) const {
-    heed_graph_attention_backward_plan_destroy(plan);
-  }
-  void operator()(heed_cache* cache) const { heed_cache_destroy(cache); }
 };
-using Context = std::unique_ptr<heed_context, Destroy>;
-using Plan = std::unique_ptr<heed_attention_plan, Destroy>;
-using BackwardPlan = std::unique_ptr<heed_attention_backward_plan, Destroy>;
-using MultiheadPlan = std::unique_ptr<heed_multihead_plan, Destroy>;
-using MultiheadBackwardPlan = std::unique_ptr<heed_multihead_backward_plan, Destroy>;
-using Weights = std::unique_ptr<heed_weights, Destroy>;
-using Graph = std::unique_ptr<heed_graph, Destroy>;
-using GraphPlan = std::unique_ptr<heed_graph_attention_plan, Destroy>;
-using GraphBackwardPlan = std::unique_ptr<heed_graph_attention_backward_plan, Destroy>;
-using Cache = std::unique_ptr<heed_cache, Destroy>;
+template <class Object>
+using Owned = std::unique_ptr<Object, Destroy>;
+using Context = Owned<heed_context>;
+using Plan = Owned<heed_attention_plan>;
+using BackwardPlan = Owned<heed_attention_backward_plan>;
+using MultiheadPlan = Owned<heed_multihead_plan>;
+using MultiheadBackwardPlan = Owned<heed_multihead_backward_plan>;
+using GraphPlan = Owned<heed_graph_attention_plan>;
+using GraphBackwardPlan = Owned<heed_graph_attention_backward_plan>;
+using Weights = Owned<heed_weights>;
+using Graph = Owned<heed_graph>;
+using Cache = Owned<heed_cache>;
+
+/// An object that is made of these; throws if it is refused.
+template <class Object, class... Given>
+Owned<Object> create(const Given&... given) {
+  Object* object = nullptr;
+  require_ok(Functions<Object>::create(given..., &object));
+  return Owned<Object>(object);
+}
+template <class Desc>
+auto make_plan(const Context& context, const Desc& desc) {
+  return create<typename PlanOf<Desc>::Plan>(context.get(), &desc);
+}
+template <class Desc>
+auto make_plan(const Context& context, const Graph& graph, const Desc& desc) {
+  return create<typename PlanOf<Desc>::Plan>(context.get(), graph.get(), &desc);
+}
+inline Cache make_cache(const Context& context, const heed_cache_desc& desc) {
+  return create<heed_cache>(context.get(), &desc);
+}
+
+template <class Object>
+auto describe(const Owned<Object>& object) {
+  auto info = sized<typename Functions<Object>::Info>();
+  require_ok(Functions<Object>::describe(object.get(), &info));
+  return info;
+}
+
+// ---- Contexts ----------------------------------------------------------------------------------
 
 /// The names of the instruction sets that this machine can run, from the plainest to the widest.
 const std::vector<const char*>& isa_names();
@@ -57,16 +128,6 @@ struct Choices {
 };
 
 Context make_context(const char* isa, const Choices& choices = {});
-Plan make_plan(const Context& context, const heed_attention_desc& desc);
-BackwardPlan make_plan(const Context& context, const heed_attention_backward_desc& desc);
-MultiheadPlan make_plan(const Context& context, const heed_multihead_desc& desc);
-MultiheadBackwardPlan make_plan(const Context& context, const heed_multihead_backward_desc& desc);
-Cache make_cache(const Context& context, const heed_cache_desc& desc);
-heed_multihead_info describe(const MultiheadPlan& plan);
-heed_multihead_info describe(const MultiheadBackwardPlan& plan);
-heed_attention_info describe(const Plan& plan);
-heed_attention_info describe(const BackwardPlan& plan);
-heed_cache_info describe(const Cache& cache);
 
 /// A workspace full of NaN, so that whoever reads before writing spoils the result, with
 /// canaries after it.

@@ -44,9 +44,7 @@ void each_executor(const char* isa, Function&& function) {
   options.isa = isa;
   options.executor = &executor;
   options.product = heed_product_name(0);
-  heed_context* context = nullptr;
-  require_ok(heed_context_create(&options, &context));
-  function(std::string("backwards"), Context(context));
+  function(std::string("backwards"), create<heed_context>(&options));
 }
 
 }  // namespace heed_test

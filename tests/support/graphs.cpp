@@ -35,41 +35,7 @@ heed_graph_desc GraphArrays::desc() {
 Graph make_graph(const Context& context, const EdgeList& edges, const GraphForm& form) {
   GraphArrays arrays(edges, form);
   const heed_graph_desc desc = arrays.desc();
-  heed_graph* graph = nullptr;
-  require_ok(heed_graph_create(context.get(), &desc, &graph));
-  return Graph(graph);
-}
-
-GraphPlan make_plan(const Context& context, const Graph& graph,
-                    const heed_graph_attention_desc& desc) {
-  heed_graph_attention_plan* plan = nullptr;
-  require_ok(heed_graph_attention_plan_create(context.get(), graph.get(), &desc, &plan));
-  return GraphPlan(plan);
-}
-
-GraphBackwardPlan make_plan(const Context& context, const Graph& graph,
-                            const heed_graph_attention_backward_desc& desc) {
-  heed_graph_attention_backward_plan* plan = nullptr;
-  require_ok(heed_graph_attention_backward_plan_create(context.get(), graph.get(), &desc, &plan));
-  return GraphBackwardPlan(plan);
-}
-
-heed_graph_info describe(const Graph& graph) {
-  heed_graph_info info = HEED_GRAPH_INFO_INIT;
-  require_ok(heed_graph_describe(graph.get(), &info));
-  return info;
-}
-
-heed_graph_attention_info describe(const GraphPlan& plan) {
-  heed_graph_attention_info info = HEED_GRAPH_ATTENTION_INFO_INIT;
-  require_ok(heed_graph_attention_plan_describe(plan.get(), &info));
-  return info;
-}
-
-heed_graph_attention_info describe(const GraphBackwardPlan& plan) {
-  heed_graph_attention_info info = HEED_GRAPH_ATTENTION_INFO_INIT;
-  require_ok(heed_graph_attention_backward_plan_describe(plan.get(), &info));
-  return info;
+  return create<heed_graph>(context.get(), &desc);
 }
 
 EdgeList reordered(const EdgeList& edges, const std::vector<std::size_t>& order) {

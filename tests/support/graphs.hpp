@@ -34,13 +34,6 @@ struct GraphArrays {
 };
 
 Graph make_graph(const Context& context, const EdgeList& edges, const GraphForm& form = {});
-GraphPlan make_plan(const Context& context, const Graph& graph,
-                    const heed_graph_attention_desc& desc);
-GraphBackwardPlan make_plan(const Context& context, const Graph& graph,
-                            const heed_graph_attention_backward_desc& desc);
-heed_graph_info describe(const Graph& graph);
-heed_graph_attention_info describe(const GraphPlan& plan);
-heed_graph_attention_info describe(const GraphBackwardPlan& plan);
 
 // ---- Edge lists ----
 
