@@ -2,7 +2,6 @@
 // wrong in one way.
 #pragma once
 
-#include "tests/api/counting_allocator.hpp"
 #include "tests/api/forms.hpp"
 
 namespace api_test {

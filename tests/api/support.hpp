@@ -15,12 +15,14 @@
 
 #include "heed.h"
 #include "tests/catch.hpp"
+#include "tests/support/allocator.hpp"
 #include "tests/support/executors.hpp"
 
 namespace api_test {
 
 using heed_test::backwards;
 using heed_test::Context;
+using heed_test::CountingAllocator;
 using heed_test::describe;
 using heed_test::Destroy;
 using heed_test::Graph;
@@ -63,11 +65,9 @@ inline Context make_context(const char* isa, const char* executor, std::uint32_t
   return make_context(&options);
 }
 
-/// Of a serial context that gets its memory there.
-inline heed_context_options serial_options(const heed_allocator* allocator = nullptr) {
+inline heed_context_options serial_options() {
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   options.executor_name = "serial";
-  options.allocator = allocator;
   return options;
 }
 
@@ -231,6 +231,33 @@ inline void check_refusal(heed_status got, heed_status expected, const std::stri
   CAPTURE(message, words);
   CHECK(std::string(heed_status_name(got)) == heed_status_name(expected));
   CHECK(says(message, words));
+}
+
+/// Refuses the first request, then the second ... until the call succeeds; how many it refused.
+/// `call` returns the status, having given back what it made; nothing may stay behind.
+template <class Call>
+std::size_t refuse_each_request(CountingAllocator& memory, Call call) {
+  const std::size_t live = memory.live();
+  for (std::size_t refused = 0;; ++refused) {
+    REQUIRE(refused < 100);
+    CAPTURE(refused);
+    memory.restart(refused);
+    forget_last_error();
+    const heed_status status = call();
+    CHECK(memory.live() == live);
+    CHECK(memory.sound());
+    memory.restart();
+    if (status == HEED_STATUS_OK) return refused;
+    check_refusal(status, HEED_STATUS_OUT_OF_MEMORY, "the allocator returned NULL for ... bytes");
+  }
+}
+
+/// Makes a context and destroys it.
+inline heed_status try_context(const heed_context_options& options) {
+  Object made;
+  return make_object(made, heed_context_destroy, [&](heed_context** context) {
+    return heed_context_create(&options, context);
+  });
 }
 
 // ---- Environment ----------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 // once, and each lives as long as somebody needs it.
 #include <thread>
 
-#include "tests/api/counting_allocator.hpp"
 #include "tests/api/problems.hpp"
 #include "tests/api/threads.hpp"
 
@@ -111,8 +110,7 @@ TEST_CASE("the last of all that was made, on whatever thread, takes the context 
     for (const bool plans_first : {false, true}) {
       CAPTURE(kind.name, plans_first);
       CountingAllocator memory;  // not for threads itself: all is made and destroyed in turn
-      const heed_allocator allocator = memory.get();
-      const heed_context_options options = serial_options(&allocator);
+      const heed_context_options options = memory.options();
       Context context = make_context(&options);
       const std::unique_ptr<Problem> problem = kind.problem();
       std::vector<Object> all(2);

@@ -3,7 +3,6 @@
 #include <set>
 #include <thread>
 
-#include "tests/api/counting_allocator.hpp"
 #include "tests/api/printed.hpp"
 #include "tests/api/problems.hpp"
 
@@ -101,12 +100,11 @@ TEST_CASE("an executor that runs nothing has failed, and the one call gives its 
           "[executor]") {
   const Environment quiet;
   CountingAllocator memory;
-  const heed_allocator allocator = memory.get();
   heed_executor executor = in_order(4);
   executor.run = [](void*, std::uint32_t, Body, void*) {};
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  heed_context_options options = memory.options();
+  options.executor_name = nullptr;
   options.executor = &executor;
-  options.allocator = &allocator;
   const Context context = make_context(&options);
   const std::size_t live = memory.live();
   for (const Kind& kind : large_kinds()) {

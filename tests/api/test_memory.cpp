@@ -1,6 +1,5 @@
 // A caller's allocator: used for everything, given everything back, and free to refuse.
 #include "tests/api/cache_forms.hpp"
-#include "tests/api/counting_allocator.hpp"
 #include "tests/api/other_forms.hpp"
 #include "tests/api/problems.hpp"
 #include "tests/api/saved.hpp"
@@ -8,32 +7,6 @@
 using namespace api_test;
 
 namespace {
-
-/// Refuses the first request, then the second ... until the call succeeds; how many it refused.
-/// `call` returns the status, having given back what it made; nothing may stay behind.
-template <class Call>
-std::size_t refuse_each_request(CountingAllocator& memory, Call call) {
-  const std::size_t live = memory.live();
-  for (std::size_t refused = 0;; ++refused) {
-    REQUIRE(refused < 100);
-    CAPTURE(refused);
-    memory.restart(refused);
-    forget_last_error();
-    const heed_status status = call();
-    CHECK(memory.live() == live);
-    CHECK(memory.sound());
-    memory.restart();
-    if (status == HEED_STATUS_OK) return refused;
-    check_refusal(status, HEED_STATUS_OUT_OF_MEMORY, "the allocator returned NULL for ... bytes");
-  }
-}
-
-heed_status create_context(const heed_context_options& options) {
-  Object made;
-  return make_object(made, heed_context_destroy, [&](heed_context** context) {
-    return heed_context_create(&options, context);
-  });
-}
 
 /// Calls function(kind, context, memory) for problems of every operation and every executor; all
 /// memory is given back.
@@ -44,8 +17,7 @@ void each_kind_and_executor(std::uint32_t threads, Function&& function) {
     for (const std::string& name : executors()) {
       CAPTURE(kind.name, name);
       CountingAllocator memory;
-      const heed_allocator allocator = memory.get();
-      heed_context_options options = serial_options(&allocator);
+      heed_context_options options = memory.options();
       options.executor_name = name.c_str();
       options.threads = threads;
       function(kind, make_context(&options), memory);
@@ -55,7 +27,7 @@ void each_kind_and_executor(std::uint32_t threads, Function&& function) {
 }
 
 void check_context_asks(const heed_context_options& options, CountingAllocator& memory) {
-  CHECK(refuse_each_request(memory, [&] { return create_context(options); }) > 0);
+  CHECK(refuse_each_request(memory, [&] { return try_context(options); }) > 0);
 }
 
 }  // namespace
@@ -63,8 +35,7 @@ void check_context_asks(const heed_context_options& options, CountingAllocator& 
 TEST_CASE("a context that gets no memory is refused", "[allocator][threads]") {
   const Environment environment;
   CountingAllocator memory;
-  const heed_allocator allocator = memory.get();
-  heed_context_options options = serial_options(&allocator);
+  heed_context_options options = memory.options();
   for (const std::string& name : executors()) {
     CAPTURE(name);
     options.executor_name = name.c_str();
@@ -114,8 +85,7 @@ TEST_CASE("graphs, matrices, plans and calls that get no memory are refused",
 
 TEST_CASE("a matrix larger than all memory is refused", "[allocator][weights]") {
   CountingAllocator memory;
-  const heed_allocator allocator = memory.get();
-  heed_context_options options = serial_options(&allocator);
+  heed_context_options options = memory.options();
   options.check = HEED_CHECK_OFF;  // which would read the matrix, of which there is but one number
   const Context context = make_context(&options);
   heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
@@ -138,8 +108,7 @@ TEST_CASE("a cache takes its memory at once, as much as it says", "[allocator][c
     for (const std::int64_t pages : {1, 3, 1000}) {
       CAPTURE(dtype, pages);
       CountingAllocator memory;
-      const heed_allocator allocator = memory.get();
-      const heed_context_options options = serial_options(&allocator);
+      const heed_context_options options = memory.options();
       Context context = make_context(&options);
       const std::size_t before = memory.bytes();
       CacheForm form;
@@ -172,8 +141,7 @@ TEST_CASE("calls of a cache that get no memory are refused and change nothing",
           "[allocator][cache]") {
   for (const bool turns : {false, true}) {
     CountingAllocator memory;
-    const heed_allocator allocator = memory.get();
-    const heed_context_options options = serial_options(&allocator);
+    const heed_context_options options = memory.options();
     const Context context = make_context(&options);
     CacheAttentionForm form;
     form.desc.dtype = HEED_DTYPE_BF16;
@@ -212,10 +180,22 @@ TEST_CASE("calls of a cache that get no memory are refused and change nothing",
   }
 }
 
+TEMPLATE_TEST_CASE("calls without plans that get no memory are refused", "[allocator]", MergeForm,
+                   RotateForm, ProjectForm) {
+  CountingAllocator memory;
+  const heed_context_options options = memory.options();
+  const Context context = make_context(&options);
+  TestType form;
+  refuse_each_request(memory, [&] {
+    const heed_status status = one_call(context, form);
+    CHECK((status == HEED_STATUS_OK) == !form.outputs_untouched());
+    return status;
+  });
+}
+
 TEST_CASE("a refused graph gives its memory back", "[allocator][graph]") {
   CountingAllocator memory;
-  const heed_allocator allocator = memory.get();
-  const heed_context_options options = serial_options(&allocator);
+  const heed_context_options options = memory.options();
   const Context context = make_context(&options);
   const std::size_t live = memory.live();
   SmallGraph form;
@@ -235,8 +215,7 @@ TEST_CASE("a refused graph gives its memory back", "[allocator][graph]") {
 TEST_CASE("sequences that get no memory are neither saved nor loaded",
           "[allocator][cache][saved]") {
   CountingAllocator memory;
-  const heed_allocator allocator = memory.get();
-  const heed_context_options options = serial_options(&allocator);
+  const heed_context_options options = memory.options();
   const heed_cache_desc desc = small_cache();
   const Cache cache = make_cache(make_context(&options), desc);
   const heed_sequence sequence = grown(cache, desc, 20);
@@ -264,7 +243,8 @@ TEST_CASE("a caller's allocator is copied", "[allocator]") {
     CAPTURE(kind.name);
     CountingAllocator memory;
     heed_allocator allocator = memory.get();
-    const heed_context_options options = serial_options(&allocator);
+    heed_context_options options = memory.options();
+    options.allocator = &allocator;
     const Context context = make_context(&options);
     allocator.allocate = nullptr;
     allocator.release = nullptr;

@@ -81,8 +81,7 @@ TEST_CASE("NULL is refused by the functions of contexts, and by calls without on
   check_describe(heed_context_describe, static_cast<const heed_context*>(context.get()), "context");
   check_null(heed_context_create(nullptr, nullptr), "context");
   CountingAllocator memory;
-  const heed_allocator allocator = memory.get();
-  const heed_context_options options = serial_options(&allocator);
+  const heed_context_options options = memory.options();
   check_null(heed_context_create(&options, nullptr), "context");
   CHECK(memory.live() == 0);
   MergeForm merge;

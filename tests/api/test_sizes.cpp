@@ -159,7 +159,8 @@ TEST_CASE("a prepared matrix has room for what it must hold", "[sizes][weights]"
     return bytes > 4096 ? nullptr : std::aligned_alloc(alignment, rounded);
   };
   allocator.release = [](void*, void* memory, std::size_t) { std::free(memory); };
-  heed_context_options options = serial_options(&allocator);
+  heed_context_options options = serial_options();
+  options.allocator = &allocator;
   options.check = HEED_CHECK_OFF;  // which would read matrices, of which there is but one number
   const Context context = make_context(&options);
   const float zero = 0;

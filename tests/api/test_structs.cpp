@@ -131,13 +131,6 @@ void check_filled(const Given& s) {
   CHECK(big == want);
 }
 
-heed_status make(const heed_context_options& options) {
-  Object made;
-  return make_object(made, heed_context_destroy, [&](heed_context** context) {
-    return heed_context_create(&options, context);
-  });
-}
-
 }  // namespace
 
 TEMPLATE_LIST_TEST_CASE("struct_size of every struct of an operation", "[struct_size]", All) {
@@ -168,17 +161,20 @@ TEMPLATE_LIST_TEST_CASE("struct_size of every struct of an operation", "[struct_
 TEST_CASE("struct_size of contexts, executors and allocators", "[struct_size]") {
   const Environment quiet;
   check_taken(given("options", kContextOptions, serial_options(),
-                    [](const heed_context_options* options) { return make(*options); }));
+                    [](const heed_context_options* options) { return try_context(*options); }));
   check_taken(given("options.executor", "struct_size/4 threads/4 user/p run/p", in_order(1),
                     [](const heed_executor* executor) {
                       heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
                       options.executor = executor;
-                      return make(options);
+                      return try_context(options);
                     }));
   CountingAllocator memory;
-  check_taken(given(
-      "options.allocator", "struct_size/4 reserved/4 user/p allocate/p release/p", memory.get(),
-      [](const heed_allocator* allocator) { return make(serial_options(allocator)); }));
+  check_taken(given("options.allocator", "struct_size/4 reserved/4 user/p allocate/p release/p",
+                    memory.get(), [](const heed_allocator* allocator) {
+                      heed_context_options options = serial_options();
+                      options.allocator = allocator;
+                      return try_context(options);
+                    }));
   CHECK(memory.live() == 0);
 }
 

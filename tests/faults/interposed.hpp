@@ -10,7 +10,6 @@ namespace heed_test {
 
 enum class Resource {
   kNone,
-  kAllocator,     ///< memory from a caller's allocator: whoever implements one asks refused()
   kNew,           ///< operator new, which throws
   kMalloc,        ///< malloc and its relatives, operator new included
   kThread,        ///< pthread_create

@@ -13,6 +13,7 @@
 #include "tests/faults/children.hpp"
 #include "tests/faults/entries.hpp"
 #include "tests/faults/interposed.hpp"
+#include "tests/support/allocator.hpp"
 
 #if defined(HEED_WITH_TBB)
 #include <tbb/global_control.h>
@@ -30,8 +31,7 @@ struct Kind {
   Resource resource;
   bool memory;
 };
-constexpr Kind kKinds[] = {{"caller's allocator", Resource::kAllocator, true},
-                           {"operator new", Resource::kNew, true},
+constexpr Kind kKinds[] = {{"operator new", Resource::kNew, true},
                            {"malloc", Resource::kMalloc, true},
                            {"thread", Resource::kThread, false},
                            {"threads at once", Resource::kThreadsAtOnce, false}};
@@ -57,26 +57,6 @@ void fail(const std::string& where, const std::string& what) {
   ++failures;
   (void)std::printf("FAILED: %s: %s\n", where.c_str(), what.c_str());
 }
-
-/// Memory that can be refused; what is given back is counted.
-struct RefusingAllocator {
-  RefusingAllocator() {
-    given.user = this;
-    given.allocate = [](void* user, std::size_t size, std::size_t alignment) -> void* {
-      if (refused(Resource::kAllocator)) return nullptr;
-      void* const memory =
-          std::aligned_alloc(alignment < 64 ? 64 : alignment, (size + 63) / 64 * 64);
-      if (memory != nullptr) ++static_cast<RefusingAllocator*>(user)->live;
-      return memory;
-    };
-    given.release = [](void* user, void* memory, std::size_t) {
-      --static_cast<RefusingAllocator*>(user)->live;
-      std::free(memory);
-    };
-  }
-  heed_allocator given = HEED_ALLOCATOR_INIT;
-  std::int64_t live = 0;  // heed asks for memory on the calling thread alone
-};
 
 bool built_in(const Executor& executor) {
   if (executor.heeds == nullptr) return true;
@@ -121,18 +101,18 @@ enum Code { kAsked, kNotAsked, kWrong };
 int fault_warm(const Entry& entry, const Executor& executor, const Kind& kind) {
   const Outputs good = expected(entry);
   const AllowThreads allowed(executor.tbb_threads);
-  RefusingAllocator memory;
-  Scene scene(executor.heeds, &memory.given);
+  CountingAllocator memory;
+  Scene scene(executor.heeds, &memory.get());
   for (int i = 0; i < 2; ++i)
     if (!sound(call(entry, scene), kind, scene, good)) return kWrong;
   for (std::int64_t n = 1;; ++n) {
-    const std::int64_t live = memory.live;
+    const std::size_t live = memory.live();
     const std::int64_t blocks = live_blocks();
     refuse(kind.resource, n);
     const heed_status status = call(entry, scene);
     const bool asked = stop_refusing();
     if (!sound(status, kind, scene, good)) return kWrong;
-    if (memory.live != live || (!executor.keeps_memory && live_blocks() != blocks)) {
+    if (memory.live() != live || (!executor.keeps_memory && live_blocks() != blocks)) {
       (void)std::fprintf(stderr, "request %lld: memory stays behind", static_cast<long long>(n));
       return kWrong;
     }
@@ -149,10 +129,10 @@ int fault_cold(const Executor& executor, const Kind& kind, std::int64_t n) {
   const Entry& entry = attention_entry();
   const Outputs good = expected(entry);
   const AllowThreads allowed(executor.tbb_threads);
-  RefusingAllocator memory;
+  CountingAllocator memory;
   Scene scene("serial");
   scene.options.executor_name = executor.heeds;
-  scene.options.allocator = &memory.given;
+  scene.options.allocator = &memory.get();
   const auto attempt = [&] {
     heed_context* made = nullptr;
     heed_status status = heed_context_create(&scene.options, &made);
@@ -167,7 +147,7 @@ int fault_cold(const Executor& executor, const Kind& kind, std::int64_t n) {
   const heed_status status = attempt();
   const bool asked = stop_refusing();
   if (!sound(status, kind, scene, good)) return kWrong;
-  if (memory.live != 0) {
+  if (memory.live() != 0) {
     (void)std::fprintf(stderr, "memory stays behind");
     return kWrong;
   }
@@ -222,6 +202,35 @@ void test_cold(const Executor& executor) {
   }
 }
 
+/// A run asks for no memory at all, on any instruction set. After a first run, for what is not
+/// heed's; executors that start threads may allocate in those.
+void test_runs(const Executor& executor) {
+  for (std::size_t i = 0; i < heed_isa_count(); ++i) {
+    auto isa = sized<heed_isa_info>();
+    if (heed_isa_get(i, &isa) != HEED_STATUS_OK || isa.usable == 0) continue;
+    heed_executor caller = in_order(3);
+    auto options = sized<heed_context_options>();
+    options.isa = isa.name;
+    options.executor_name = executor.heeds;
+    if (executor.heeds == nullptr) options.executor = &caller;
+    const Context context = create<heed_context>(&options);
+    for (const api_test::Kind& kind : api_test::kinds()) {
+      const std::string where = kind.name + std::string(", a run, ") + executor.name;
+      const auto problem = kind.problem();
+      api_test::Object plan;
+      if (!problem->prepare_and_create(context, plan)) return fail(where, heed_last_error());
+      const api_test::Workspace workspace(problem->workspace(plan));
+      std::uint64_t before = 0;
+      for (int n = 0; n < 4; ++n) {
+        if (problem->run(plan, workspace.get(), workspace.bytes()) != HEED_STATUS_OK)
+          fail(where, heed_last_error());
+        if (n == 0) before = memory_requests();
+      }
+      if (before == 0 || memory_requests() != before) fail(where, "asks for memory");
+    }
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -232,7 +241,7 @@ int main(int count, char** arguments) {
     if (!built_in(executor)) continue;
     ++tried;
     test_warm(executor);
-    if (executor.keeps_memory) test_cold(executor);
+    executor.keeps_memory ? test_cold(executor) : test_runs(executor);
   }
   (void)std::printf("%d processes ended by a runtime, %d failures\n", ended_by_runtime, failures);
   if (tried == 0) return kSkipped;

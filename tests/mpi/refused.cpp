@@ -1,27 +1,9 @@
 #include "tests/mpi/refused.hpp"
 
-#include <cstdlib>
+#include "tests/support/allocator.hpp"
 
 namespace heed_test {
 namespace {
-
-/// Memory for so many blocks, and no more.
-struct Scarce {
-  int left;
-
-  heed_allocator allocator() {
-    heed_allocator a = HEED_ALLOCATOR_INIT;
-    a.user = this;
-    a.allocate = [](void* user, std::size_t size, std::size_t alignment) {
-      int& left = static_cast<Scarce*>(user)->left;
-      if (left == 0) return static_cast<void*>(nullptr);
-      --left;
-      return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-    };
-    a.release = [](void*, void* memory, std::size_t) { std::free(memory); };
-    return a;
-  }
-};
 
 void check_told_of_last_rank() {
   const std::string message = heed_mpi_last_error();
@@ -40,12 +22,9 @@ bool untouched(const Tensor& tensor) {
 
 void check_out_of_memory(const Attempt& call) {
   bool enough = false;
-  for (int blocks = 1; blocks < 100 && !enough; ++blocks) {
-    Scarce scarce = {rank() == ranks() - 1 ? blocks : -1};
-    const heed_allocator allocator = scarce.allocator();
-    heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-    options.allocator = &allocator;
-    options.executor_name = "serial";
+  for (std::size_t blocks = 1; blocks < 100 && !enough; ++blocks) {
+    CountingAllocator memory(rank() == ranks() - 1 ? blocks : CountingAllocator::kNever);
+    const heed_context_options options = memory.options();
     heed_context* made = nullptr;
     const heed_status context_status = heed_context_create(&options, &made);
     const Context own(made);

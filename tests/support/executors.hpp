@@ -3,6 +3,9 @@
 
 #include <cstring>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/support/calls.hpp"
 
@@ -29,8 +32,20 @@ inline heed_executor backwards(std::uint32_t threads) {
   return executor;
 }
 
-/// Calls function(name, context) for every executor with one, two and four threads, and for
-/// `backwards`.
+/// On threads that are started for each run.
+inline heed_executor own_threads(std::uint32_t threads) {
+  heed_executor executor = in_order(threads);
+  executor.run = [](void*, std::uint32_t count, void (*body)(void*, std::uint32_t),
+                    void* argument) {
+    std::vector<std::thread> others;
+    for (std::uint32_t i = 0; i < count; ++i) others.emplace_back(body, argument, i);
+    for (std::thread& other : others) other.join();
+  };
+  return executor;
+}
+
+/// Calls function(name, context) for every executor with one, two and four threads, and for those
+/// of a caller.
 template <class Function>
 void each_executor(const char* isa, Function&& function) {
   for (std::size_t i = 0; i < heed_executor_count(); ++i)
@@ -39,12 +54,14 @@ void each_executor(const char* isa, Function&& function) {
       if (std::strcmp(name, "serial") == 0 && threads > 1) continue;
       function(name + (" x" + std::to_string(threads)), make_context(isa, {name, threads}));
     }
-  const heed_executor executor = backwards(5);
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.isa = isa;
-  options.executor = &executor;
-  options.product = heed_product_name(0);
-  function(std::string("backwards"), create<heed_context>(&options));
+  for (const auto& [name, executor] :
+       {std::pair("backwards", backwards(5)), {"own threads", own_threads(3)}}) {
+    auto options = sized<heed_context_options>();
+    options.isa = isa;
+    options.executor = &executor;
+    options.product = heed_product_name(0);
+    function(std::string(name), create<heed_context>(&options));
+  }
 }
 
 }  // namespace heed_test
