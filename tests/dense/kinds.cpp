@@ -81,17 +81,6 @@ void want_all(Problem& p, heed_weights_point point) {
   p.want_column_sums();
 }
 
-const IsaContexts& plain_contexts() {
-  static const IsaContexts all;
-  return all;
-}
-
-IsaContexts::IsaContexts(const Choices& choices) {
-  for (const char* const isa : isa_names()) all_.push_back(make_context(isa, choices));
-}
-
-const char* IsaContexts::name(std::size_t i) { return isa_names()[i]; }
-
 bool same_element(const Numbers& a, std::size_t i, const Numbers& b, std::size_t k) {
   if (a.written(i) != b.written(k)) return false;
   return a.bits[i] == b.bits[k] || (std::isnan(a[i]) && std::isnan(b[k]));

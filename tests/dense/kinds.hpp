@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "tests/support/attention.hpp"
+#include "tests/support/checks.hpp"
 
 namespace heed_test {
 
@@ -39,21 +39,6 @@ void set_window(Problem& p, std::int64_t left, std::int64_t right, std::int64_t 
 
 /// All outputs that a problem may have.
 void want_all(Problem& p, heed_weights_point point = HEED_WEIGHTS_PROBABILITIES);
-
-/// One context per instruction set, made once.
-class IsaContexts {
- public:
-  explicit IsaContexts(const Choices& choices = {});
-  std::size_t size() const { return all_.size(); }
-  const Context& operator[](std::size_t i) const { return all_[i]; }
-  static const char* name(std::size_t i);
-
- private:
-  std::vector<Context> all_;
-};
-
-/// Those of no special choice.
-const IsaContexts& plain_contexts();
 
 /// Calls check(outputs), or check(outputs, n), with what a problem, block or merge gives on the
 /// n-th instruction set.

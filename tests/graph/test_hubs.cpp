@@ -16,16 +16,8 @@ Index pieces_of(const GraphProblem& p, const char* isa) {
   return static_cast<Index>(describe(make_plan(context, graph, p.desc)).tasks);
 }
 
-/// Compares with the oracle on every instruction set.
-void check_hub(GraphProblem& p, Report* report = nullptr,
-               Unspecified unspecified = Unspecified::kForbidden) {
-  const auto isas = isa_names();
-  const GraphExpected want = p.expected(pieces_of(p, isas[0]));
-  for (std::size_t i = 0; i < isas.size(); ++i) {
-    INFO(isas[i] << ": " << line_of(p));
-    const Ratios ratios = check_outputs(p, isas[i], p.run(isas[i]), want, unspecified);
-    if (report != nullptr) report->add(i, ratios.worst());
-  }
+void check_hub(GraphProblem& p, Report* report = nullptr) {
+  check_problem(p, wanted(p, pieces_of(p, isa_names()[0])), report);
 }
 
 GraphProblem hub_problem(Index edges, const Kind& kind, std::uint64_t seed, Index heads = 2,

@@ -63,9 +63,9 @@ void check_printed(const PrintedRun& run, ScoresFrom from) {
   GraphProblem p =
       weights_of(run.edges, run.scores, from, kDouble ? HEED_DTYPE_F64 : HEED_DTYPE_F32);
   const GraphExpected want = p.expected();
+  check_problem(p);
   for (const char* const isa : isa_names()) {
     const GraphOutputs got = p.run(isa);
-    CHECK(check_outputs(p, isa, got, want).worst() <= 1);
     for (std::size_t e = 0; e < run.places.size(); ++e) {
       const auto [node, j] = run.places[e];
       const PrintedNode& printed = printed_nodes()[node];

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "api/heed_mpi.h"
-#include "tests/support/attention.hpp"
+#include "tests/support/checks.hpp"
 
 namespace heed_test {
 

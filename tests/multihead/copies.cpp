@@ -2,6 +2,16 @@
 
 namespace heed_test {
 
+Block plain_block(Index queries, Index keys, Index heads, Index features, const BlockChoice& choice,
+                  Index batch, Index key_heads, Index value_features) {
+  Sizes sizes = {queries, keys, features, value_features == 0 ? features : value_features};
+  sizes.batch = batch;
+  sizes.query_heads = heads;
+  sizes.key_heads = key_heads == 0 ? heads : key_heads;
+  sizes.types = all_of(choice.dtype_query == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32);
+  return Block(Problem(sizes), choice);
+}
+
 void copy_numbers(const Tensor& from, Tensor& to, Index item) {
   to.each([&](const Axes& at) { to.set(at, from.get({at[0] + item, at[1], at[2], at[3]})); });
 }

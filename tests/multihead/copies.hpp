@@ -5,10 +5,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/multihead/checks.hpp"
+#include "tests/dense/kinds.hpp"
 #include "tests/problem/random_blocks.hpp"
 
 namespace heed_test {
+
+/// A block of self-attention, or of `keys` other keys, every matrix with a bias.
+Block plain_block(Index queries, Index keys, Index heads, Index features, const BlockChoice& choice,
+                  Index batch = 1, Index key_heads = 0, Index value_features = 0);
 
 /// The numbers of one tensor in another of its shape; where `item` says so, of one item alone.
 void copy_numbers(const Tensor& from, Tensor& to, Index item = 0);

@@ -19,13 +19,6 @@
 
 namespace heed_test {
 
-/// Gradients of a block, and whether the block keeps what they need.
-struct BlockBackwardCall : BlockBackward {
-  explicit BlockBackwardCall(BlockBackward p, Keeps keeps_ = Keeps::kNothing)
-      : BlockBackward(std::move(p)), keeps(keeps_) {}
-  Keeps keeps;
-};
-
 // ---- A problem of each, from a seed ----
 
 inline Problem draw_form(std::uint64_t seed) { return RandomForms(seed).draw(); }
@@ -43,57 +36,6 @@ inline GraphBackwardProblem draw_graph_gradients(std::uint64_t seed) {
 }
 
 inline Merge draw_merge(std::uint64_t seed) { return RandomMerges(seed).draw(); }
-
-// ---- Results ----
-
-/// One of those that a run was asked for.
-struct Result {
-  std::size_t of;  ///< which one, of all that the operation has
-  std::string name;
-  Axes shape;
-  Numbers numbers;
-};
-using Results = std::vector<Result>;
-
-Results run(Problem& p, const Context& context);
-Results run(Block& p, const Context& context);
-Results run(GraphProblem& p, const Context& context);
-Results run(BackwardProblem& p, const Context& context);
-Results run(BlockBackwardCall& p, const Context& context);
-Results run(GraphBackwardProblem& p, const Context& context);
-Results run(Merge& m, const Context& context);
-
-/// The same, or none and a failed check where the run fails. (Messages of Catch2 outlive
-/// exceptions: none passes.)
-template <class AnyProblem>
-std::optional<Results> try_run(AnyProblem& p, const Context& context) {
-  try {
-    return run(p, context);
-  } catch (const std::runtime_error& error) {
-    FAIL_CHECK(error.what());
-    return std::nullopt;
-  }
-}
-
-/// Whether results of two runs of the same problem have the same bits.
-bool check_bits(const std::string& what, const Results& a, const Results& b);
-
-/// Whether those results that both runs have are the same numbers; where types differ, those of
-/// `a` are those of `b` rounded. Of NaN the payload does not matter.
-bool check_same_numbers(const std::string& what, const Results& a, const Results& b);
-
-// ---- The oracle ----
-
-/// The elements that a result should have on an instruction set.
-using Wanted = std::function<std::vector<Element>(const std::string& isa, const Result& got)>;
-
-Wanted wanted(Problem& p);
-Wanted wanted(Block& p);
-Wanted wanted(GraphProblem& p);
-Wanted wanted(BackwardProblem& p);
-Wanted wanted(BlockBackwardCall& p);
-Wanted wanted(GraphBackwardProblem& p);
-Wanted wanted(Merge& m);
 
 // ---- Options, in words ----
 

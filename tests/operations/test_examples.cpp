@@ -46,7 +46,7 @@ void check_answers(Runnable& p, const Answers& answers, double digit,
   const Expected want = expected(p);
   for (const char* const isa : isa_names()) {
     const Outputs got = p.run_all(isa);
-    check_outputs(p, isa, got, want);
+    check_results(isa, run(p, make_context(isa)), wanted(want), isa);
     check_numbers(isa, weights ? got.weights : got.out, weights ? want.weights : want.out, answers,
                   digit);
   }

@@ -65,11 +65,11 @@ TEST_CASE("gradients through factors that have no reciprocal, or are no normal n
     Problem dense = filled(grouped(20, 40, types), 21);
     set(dense.desc);
     BackwardProblem of_dense = all_gradients_of(std::move(dense));
-    check_backward(of_dense);
+    check_problem(of_dense);
     GraphProblem graph = with_everything(random_edges(30, 200, 4), HEED_GRAPH_PROJECTED, types);
     set(graph.desc);
     GraphBackwardProblem of_graph = all_gradients_of(std::move(graph));
-    check_backward(of_graph);
+    check_problem(of_graph);
   }
 }
 
@@ -95,12 +95,12 @@ TEST_CASE("problems without rows, keys or batches have gradients of 0, or none",
     forward.add_bias(c.repeats ? Axes{1, 1, 1, 1} : forward.pairs());
     BackwardProblem p = all_gradients_of(std::move(forward));
     INFO(line_of(p));
-    check_backward(p);
+    check_problem(p);
     const Gradients got = run_first(p);
     for (const GradientOf gradient : {kGradKey, kGradValue, kGradScale, kGradTemperature})
       CHECK(all_are(got[gradient], 0));
     p.accumulate(3);
-    check_backward(p);
+    check_problem(p);
     if (c.heads == 0 || c.repeats) continue;
     for (const std::uint32_t combine : kCombiners) {
       BlockChoice choice;
@@ -108,7 +108,7 @@ TEST_CASE("problems without rows, keys or batches have gradients of 0, or none",
       Block block = plain_block(c.queries, c.keys, 2, 3, choice, c.batch);
       block.fill(2);
       BlockBackward of_block = all_gradients_of(std::move(block));
-      check_backward(of_block);
+      check_kept(of_block);
       const BlockGradients of = of_block.run(plain_contexts()[0]);
       for (const BlockGradientOf gradient : {kBlockWQuery, kBlockWKey, kBlockBKey, kBlockScale}) {
         CHECK(of[gradient].size() > 0);
@@ -128,7 +128,7 @@ TEST_CASE("gradients of sequences longer than a split, a tile and a fold", "[bac
     Problem forward = filled(sizes, 5);
     forward.desc.softcap = 20;
     BackwardProblem p = all_gradients_of(std::move(forward));
-    check_backward(p);
+    check_problem(p);
   }
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("what is masked reaches no gradient, whatever it holds", "[backward][s
       else
         forward.add_mask({1, 1, 24, 150}).fill(allowed);
       BackwardProblem p = all_gradients_of(std::move(forward));
-      const ExpectedGradients want = p.expected();
+      const Wanted want = wanted(p);
       const auto of_row = [](const Axes& at) { return at[2] % 5 == 0; };
       const auto of_key = [](const Axes& at) { return at[2] >= 100; };
       for (const double special : {kNaN, kInfinity}) {
@@ -155,9 +155,7 @@ TEST_CASE("what is masked reaches no gradient, whatever it holds", "[backward][s
         p.grad_out.set_where(of_row, -special);
         p.forward.key.set_where(of_key, special);
         p.forward.value.set_where(of_key, special);
-        for (std::size_t n = 0; n < plain_contexts().size(); ++n)
-          check_gradients(IsaContexts::name(n) + (": " + line_of(p)), p, p.run(plain_contexts()[n]),
-                          want.on(IsaContexts::name(n)));
+        check_problem(p, want);
       }
     }
 }
@@ -170,7 +168,7 @@ TEST_CASE("a row's log-sum-exp says whether it has gradients at all", "[backward
       forward.sinks.numbers = {0, 0, 0, 0, 0, 0};
       BackwardProblem p = all_gradients_of(std::move(forward));
       p.forward.lse->set({1, 2, 9, 0}, lse);
-      check_backward(p);
+      check_problem(p);
       const Gradients got = run_first(p);
       const std::size_t row = ((1 * 6 + 2) * 24 + 9) * 12;
       INFO(name_of_dtype(dtype) << ", lse " << lse);
@@ -189,7 +187,7 @@ TEST_CASE("the gradient of a matrix over more rows than a product takes", "[back
   Block block = plain_block(9, 9, 1, 4, choice, 500);
   block.fill(3);
   BlockBackward p = all_gradients_of(std::move(block));
-  check_backward(p);
+  check_kept(p);
 }
 
 // Of 9 rows, 2 to 5 belong to queries and keys, 0, 1, 6 and 7 to keys alone, and 8 to nobody.
@@ -207,9 +205,9 @@ TEST_CASE("one packed input has gradients of rows that are keys alone", "[backwa
   Block block(Problem(sizes), choice);
   block.fill(3);
   BlockBackward p = all_gradients_of(std::move(block));
-  check_backward(p);
+  check_kept(p);
   p.accumulate(4);
-  check_backward(p);
+  check_kept(p);
 }
 
 TEST_CASE("a run that keeps has the same out and lse", "[backward][same]") {
@@ -291,7 +289,7 @@ TEST_CASE("a bias that more heads share than a panel has, has the gradient of al
     p.add({kGraphEdgeBias});
     p.fill(7);
     GraphBackwardProblem gradients = all_gradients_of(std::move(p));
-    check_backward(gradients);
+    check_problem(gradients);
   }
 }
 
@@ -306,6 +304,6 @@ TEST_CASE("gradients of hubs against the oracle", "[backward][hubs]") {
   for (const std::uint32_t inputs : {HEED_GRAPH_PROJECTED, HEED_GRAPH_SHARED}) {
     if (brief() && inputs == HEED_GRAPH_PROJECTED) continue;
     GraphBackwardProblem p = all_gradients_of(with_everything(edges, inputs));
-    check_backward(p, count / 8192 + 1);
+    check_problem(p, wanted(p, count / 8192 + 1));
   }
 }

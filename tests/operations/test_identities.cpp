@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tests/graph/problems.hpp"
-#include "tests/multihead/checks.hpp"
+#include "tests/multihead/copies.hpp"
 #include "tests/problem/random_forms.hpp"
 #include "tests/support/sweep.hpp"
 
@@ -403,9 +403,8 @@ void check_equal(Block& a, Block& b) {
   const Expected of_b = b.expected();
   for (const auto output : {&Expected::out, &Expected::lse, &Expected::weights})
     check_equal("a block", of_a.*output, of_b.*output, {0}, {0});
-  const IsaContexts contexts;
-  check_block(a, contexts);
-  check_block(b, contexts);
+  check_problem(a);
+  check_problem(b);
 }
 
 /// What a combiner makes of a row of every head, whose elements are head(h, x).
@@ -447,7 +446,7 @@ TEST_CASE("combiners make of the heads what their names say", "[identities]") {
       INFO(name_of_combine(combine) << ", element " << i);
       CHECK(near(out[at(i)].value, combined(block, i % width, head)));
     }
-    check_block(block, IsaContexts());
+    check_problem(block);
   }
 }
 
@@ -456,7 +455,7 @@ TEST_CASE("the largest of heads of which one is NaN is NaN", "[identities]") {
     Block block = block_of(HEED_COMBINE_MAX);
     block.w_query.set(0, 3, h * 7 + 2, kNaN);  // that head's queries
     for (const Element& element : block.expected().out) CHECK(std::isnan(element.value));
-    check_block(block, IsaContexts());
+    check_problem(block);
   }
 }
 
@@ -542,7 +541,7 @@ TEST_CASE("a block of identities is plain attention", "[identities]") {
         wrong += near(got.out[n++].value, want.out[at(row * 12 + x[3] % 12)].value) ? 0 : 1;
       });
       CHECK(wrong == 0);
-      check_block(block, IsaContexts());
+      check_problem(block);
     }
 }
 

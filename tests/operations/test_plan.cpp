@@ -2,7 +2,7 @@
 #include "engine/dense/plan.hpp"
 #include "engine/dense/totals.hpp"
 #include "tests/graph/problems.hpp"
-#include "tests/multihead/checks.hpp"
+#include "tests/multihead/copies.hpp"
 #include "tests/support/isas.hpp"
 
 using namespace heed_test;

@@ -58,12 +58,12 @@ void check_precision(Runnable& p, heed_precision precision) {
   const auto isas = isa_names();
   if (std::none_of(isas.begin(), isas.end(), [&](auto isa) { return has_bounds(isa, precision); }))
     return;
-  const Expected want = expected(p, precision);
+  const Wanted want = wanted(expected(p, precision));
   for (const char* const isa : isas) {
     if (!has_bounds(isa, precision)) continue;
     INFO("precision " << precision);
-    const Outputs got = p.run_all(context_of(isa, precision));
-    CHECK(check_outputs(p, isa, got, want, Unspecified::kAllowed).worst() <= 1);
+    check_results(isa + (": " + line_of(p)), run(p, context_of(isa, precision)), want, isa,
+                  Unspecified::kAllowed);
   }
 }
 
@@ -169,9 +169,8 @@ TEST_CASE("exact: bfloat16 has the bits of the kernels without pairs or parts", 
     CHECK((small() || rounded > 0));  // the unit was used
     for (const Sizes& sizes : long_and_many()) {
       BackwardProblem p = gradients_in_bfloat16(sizes);
-      const Gradients want = p.run(make_context(plain));
-      check_same(isa, p.run(exact), want);
-      CHECK(!same_bits(p.run(make_context(isa)), want));
+      check_bits(isa, run(p, exact), run(p, make_context(plain)));
+      CHECK(!same_bits(p.run(make_context(isa)), p.run(exact)));
     }
   });
 }
@@ -383,21 +382,21 @@ TEST_CASE("gradients of pairs: odd sizes, windows that begin at odd keys, thread
       all.push_back({rows, keys, features, features == 33 ? 7 : features, 1, 2, 1});
   for (const Sizes& sizes : all) {
     BackwardProblem p = gradients_in_bfloat16(sizes);
-    check_backward(p);
+    check_problem(p);
     for_each_with_pairs([&](const char* isa, const char*) {
-      const Gradients want = p.run(make_context(isa));
+      const Results want = run(p, make_context(isa));
       for (const auto& [tile_q, tile_kv] :
            std::vector<std::pair<std::uint32_t, std::uint32_t>>{{1, 1}, {1000, 128}, {64, 10000}})
-        check_same(isa + (": " + line_of(p)),
-                   p.run(make_context(isa, {"serial", 1, tile_q, tile_kv})), want);
+        check_bits(isa + (": " + line_of(p)),
+                   run(p, make_context(isa, {"serial", 1, tile_q, tile_kv})), want);
       each_executor(isa, [&](const std::string& name, const Context& context) {
-        check_same(isa + (", " + name + ": ") + line_of(p), p.run(context), want);
+        check_bits(isa + (", " + name + ": ") + line_of(p), run(p, context), want);
       });
     });
     if (sizes.causal != HEED_CAUSAL_NONE) continue;
     set_window(p.forward, 5, 8, sizes.key_length - sizes.query_length);
     p.attend(plain_contexts()[0]);
-    check_backward(p);
+    check_problem(p);
   }
 }
 
@@ -413,7 +412,7 @@ TEST_CASE("gradients of pairs: a head that is not finite is computed without the
       Tensor* const all[] = {&p.forward.query, &p.forward.key,  &p.forward.value,
                              &p.grad_out,      &*p.forward.lse, &*p.grad_lse};
       all[tensor]->set({1, 1, 3, 0}, special);
-      check_backward(p, nullptr, Unspecified::kAllowed);
+      check_problem(p, nullptr, Unspecified::kAllowed);
       const bool of_keys = tensor == 1 || tensor == 2;
       for_each_with_pairs([&](const char* isa, const char*) {
         const Gradients pairs = finite.run(make_context(isa));
@@ -529,7 +528,7 @@ TEST_CASE("pairs: a score function may use tiles, and release them", "[precision
     if (std::strcmp(isa, "amx") != 0) return;
     Problem p = in_bfloat16(50, 150, 40, 24);
     p.function = releases;
-    CHECK(check_outputs(p, isa, p.run_all(isa), p.expected_all()).worst() <= 1);
+    check_results(isa, run(p, make_context(isa)), wanted(p), isa);
   });
 }
 #endif

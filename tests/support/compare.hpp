@@ -1,7 +1,6 @@
 // Outputs beside the oracle's, for whoever tells of the difference.
 #pragma once
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -25,15 +24,5 @@ Comparison compare_elements(const std::string& what, const Axes& shape, const Nu
 
 /// What out should be, with the rows that hard attention seems to have chosen.
 std::vector<Element> chosen(const Numbers& got, const Expected& expected);
-
-/// The worst error / bound of every output; 0 where it is not asked for.
-struct Ratios {
-  double out = 0;
-  double lse = 0;
-  double weights = 0;
-  double column_sums = 0;
-
-  double worst() const { return std::max({out, lse, weights, column_sums}); }
-};
 
 }  // namespace heed_test

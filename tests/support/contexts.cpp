@@ -5,6 +5,17 @@
 
 namespace heed_test {
 
+const IsaContexts& plain_contexts() {
+  static const IsaContexts all;
+  return all;
+}
+
+IsaContexts::IsaContexts(const Choices& choices) {
+  for (const char* const isa : isa_names()) all_.push_back(make_context(isa, choices));
+}
+
+const char* IsaContexts::name(std::size_t i) { return isa_names()[i]; }
+
 const Context& Contexts::get(const char* isa, const Choices& choices) {
   std::ostringstream key;
   key << isa << choices.executor << choices.threads << "," << choices.precision << ","

@@ -1,4 +1,4 @@
-// What random sweeps share: contexts of every choice.
+// Contexts that tests share: of every instruction set, and of every choice.
 #pragma once
 
 #include <map>
@@ -10,6 +10,21 @@
 #include "tests/support/random.hpp"
 
 namespace heed_test {
+
+/// One context per instruction set, made once.
+class IsaContexts {
+ public:
+  explicit IsaContexts(const Choices& choices = {});
+  std::size_t size() const { return all_.size(); }
+  const Context& operator[](std::size_t i) const { return all_[i]; }
+  static const char* name(std::size_t i);
+
+ private:
+  std::vector<Context> all_;
+};
+
+/// Those of no special choice.
+const IsaContexts& plain_contexts();
 
 /// The contexts that runs choose from; they are made once.
 class Contexts {

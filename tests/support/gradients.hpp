@@ -1,13 +1,10 @@
-// Problems with all their gradients, and checks of gradients, that tests share.
+// Problems with all their gradients, that tests share.
 #pragma once
 
-#include <string>
 #include <utility>
 
-#include "tests/multihead/checks.hpp"
-#include "tests/problem/block_backward.hpp"
-#include "tests/problem/graph_backward.hpp"
 #include "tests/problem/random_forms.hpp"
+#include "tests/support/checks.hpp"
 
 namespace heed_test {
 
@@ -37,51 +34,13 @@ inline GraphBackwardProblem all_gradients_of(GraphProblem forward) {
   return p;
 }
 
-/// Compares with the oracle; the worst error / bound.
-template <class AnyProblem, class Gradients, class Expected>
-double check_gradients(const std::string& what, const AnyProblem& p, const Gradients& got,
-                       const Expected& want, Unspecified unspecified = Unspecified::kForbidden) {
-  const auto comparison = compare_gradients(what, p, got, want, unspecified);
-  if (!comparison.wrong.empty()) FAIL_CHECK(comparison.wrong);
-  return comparison.worst();
-}
-
-inline bool check_same(const std::string& what, const Gradients& a, const Gradients& b) {
-  bool same = true;
-  for (const GradientOf of : all_gradients())
-    same = check_same(what + ", gradient of " + name_of(of), a[of], b[of]) && same;
-  return same;
-}
-
-/// Compares runs on every instruction set.
-inline void check_backward(BackwardProblem& p, Report* report = nullptr,
-                           Unspecified unspecified = Unspecified::kForbidden) {
-  const ExpectedGradients want = p.expected();
-  const std::string line = line_of(p);
-  check_isas(line, report, [&](std::size_t n, const char* isa) {
-    return check_gradients(isa + (": " + line), p, p.run(plain_contexts()[n]), want.on(isa),
-                           unspecified);
-  });
-}
-
-/// From what is kept and from nothing, to the same bits.
-inline void check_backward(BlockBackward& p) {
-  const std::string line = line_of(p);
-  check_isas(line, nullptr, [&](std::size_t n, const char* isa) {
-    const BlockGradients got = p.run(plain_contexts()[n]);
-    const BlockGradients kept = p.run(plain_contexts()[n], Keeps::kAll);
-    for (const BlockGradientOf of : all_block_gradients())
-      check_same(std::string(name_of(of)) + ", kept", kept[of], got[of]);
-    return check_gradients(isa + (": " + line), p, got, p.expected(isa));
-  });
-}
-
-inline void check_backward(GraphBackwardProblem& p, Index parts = 1) {
-  const ExpectedGraphGradients want = p.expected(parts);
-  const std::string line = line_of(p);
-  check_isas(line, nullptr, [&](std::size_t n, const char* isa) {
-    return check_gradients(isa + (": " + line), p, p.run(plain_contexts()[n]), want);
-  });
+/// Gradients of a block: from what is kept and from nothing, to the same bits.
+inline void check_kept(const BlockBackward& p) {
+  BlockBackwardCall plain(p), kept(p, Keeps::kAll);
+  check_problem(plain);
+  for (std::size_t n = 0; n < plain_contexts().size(); ++n)
+    check_bits(IsaContexts::name(n) + (": " + line_of(p)), run(kept, plain_contexts()[n]),
+               run(plain, plain_contexts()[n]));
 }
 
 }  // namespace heed_test

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tests/support/attention.hpp"
+#include "tests/support/checks.hpp"
 
 namespace heed_test {
 
