@@ -65,24 +65,17 @@ static void attend(const heed_context* context, const heed_attention_desc* desc,
   check(heed_attention(context, desc, &args));
 }
 
-/* ---- For comparison ------------------------------------------------------------------------ */
-
-/* Puts the elements of a contiguous tensor where a layout wants them. Only to have something to
- * show: a program has its tensors as they are. */
+/* Puts a contiguous tensor where a layout wants it: a program has its tensors as they are. */
 static void arrange(const float* tensor, const heed_layout* to, float* memory) {
-  for (int b = 0; b < B; ++b) {
-    for (int h = 0; h < H; ++h) {
-      for (int i = 0; i < L; ++i) {
-        for (int x = 0; x < D; ++x) {
+  for (int b = 0; b < B; ++b)
+    for (int h = 0; h < H; ++h)
+      for (int i = 0; i < L; ++i)
+        for (int x = 0; x < D; ++x)
           memory[b * to->stride_batch + h * to->stride_head + i * to->stride_row +
                  x * to->stride_feature] = *tensor++;
-        }
-      }
-    }
-  }
 }
 
-/* How far `count` elements in some layout are off the answer in the same layout. */
+/* How far `count` elements are off the answer in the same layout. */
 static void compare(const char* name, const float* out, const heed_layout* layout, int count) {
   float expected[SIZE];
   arrange(answer, layout, expected);
@@ -91,14 +84,11 @@ static void compare(const char* name, const float* out, const heed_layout* layou
     const double d = fabs((double)out[i] - (double)expected[i]);
     if (d > most || isnan(d)) most = d;
   }
-  const int good = most < 1e-6; /* false for NaN */
-  printf("%-24s  %s\n", name, good ? "the same answer" : "another answer");
-  if (!good) exit(EXIT_FAILURE);
+  printf("%-24s  %s\n", name, most < 1e-6 ? "the same answer" : "another answer");
+  if (!(most < 1e-6)) exit(EXIT_FAILURE);
 }
 
-/* ---- The layouts --------------------------------------------------------------------------- */
-
-/* One query vector [D] against keys and values [L, D], as in a textbook, is a single row. */
+/* One query vector [D] over keys and values [L, D] is a single row. */
 static void vector_query(const heed_context* context) {
   heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
   desc.batch = desc.query_heads = desc.query_length = 1;
@@ -109,16 +99,17 @@ static void vector_query(const heed_context* context) {
   compare("[D], a vector query", out, &bhld, D);
 }
 
-static void heads_inside(const heed_context* context) {
+/* Queries, keys, values and results that lie in memory alike. */
+static void alike(const heed_context* context, const char* name, const heed_layout* layout) {
   float q[SIZE], k[SIZE], v[SIZE], out[SIZE];
-  arrange(query, &blhd, q);
-  arrange(key, &blhd, k);
-  arrange(value, &blhd, v);
+  arrange(query, layout, q);
+  arrange(key, layout, k);
+  arrange(value, layout, v);
 
   heed_attention_desc desc = problem();
-  desc.query = desc.key = desc.value = desc.out = blhd;
+  desc.query = desc.key = desc.value = desc.out = *layout;
   attend(context, &desc, q, k, v, out);
-  compare("[B, L, H, D]", out, &blhd, SIZE);
+  compare(name, out, layout, SIZE);
 }
 
 static void packed_qkv(const heed_context* context) {
@@ -137,20 +128,6 @@ static void packed_qkv(const heed_context* context) {
   compare("[B, L, 3, H, D], packed", out, &blhd, SIZE);
 }
 
-static void transposed(const heed_context* context) {
-  float q[SIZE], k[SIZE], v[SIZE], out[SIZE];
-  arrange(query, &bhdl, q);
-  arrange(key, &bhdl, k);
-  arrange(value, &bhdl, v);
-
-  heed_attention_desc desc = problem();
-  desc.query = desc.key = desc.value = desc.out = bhdl;
-  attend(context, &desc, q, k, v, out);
-  compare("[B, H, D, L], transposed", out, &bhdl, SIZE);
-}
-
-/* ---- The program --------------------------------------------------------------------------- */
-
 static void fill(float* tensor, double step) {
   for (int i = 0; i < SIZE; ++i) tensor[i] = (float)sin(step * i);
 }
@@ -165,9 +142,9 @@ int main(void) {
   attend(context, &desc, query, key, value, answer);
 
   vector_query(context);
-  heads_inside(context);
+  alike(context, "[B, L, H, D]", &blhd);
   packed_qkv(context);
-  transposed(context);
+  alike(context, "[B, H, D, L], transposed", &bhdl);
   heed_context_destroy(context);
   return 0;
 }

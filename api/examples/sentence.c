@@ -7,8 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "heat.h"
-
 enum { WORDS = 6, FEATURES = 3 };
 
 static const char* const words[WORDS] = {"The", "sleepy", "child", "reads", "a", "book"};
@@ -51,12 +49,8 @@ static void print(const attention* ways, int count) {
   for (int i = 0; i < count; ++i) printf("     %-*s", i + 1 < count ? 7 : 0, ways[i].name);
   for (int word = 0; word < WORDS; ++word) {
     printf("\n%-6s", words[word]);
-    for (int i = 0; i < count; ++i) {
-      char weight[16];
-      snprintf(weight, sizeof weight, "  %.3f  ", (double)ways[i].weights[word]);
-      printf("   ");
-      heat_cell(ways[i].weights[word], weight);
-    }
+    for (int i = 0; i < count; ++i)
+      printf("%s%.3f", i == 0 ? "     " : "       ", (double)ways[i].weights[word]);
   }
   printf("\nresult");
   for (int i = 0; i < count; ++i) printf("     %.5f", (double)ways[i].out);

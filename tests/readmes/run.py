@@ -27,7 +27,7 @@ import markdown
 from rules import NEEDS, RULES
 
 # Lines of reports: the label is compared, what follows depends on the machine.
-MACHINES = re.compile(r"^(isa|executor|tiles|tasks|workspace|time|speed|error)  +.*")
+MACHINES = re.compile(r"^(isa|executor|tiles|tasks|workspace|time|speed|error|max error)  *.*")
 
 # What stands before a README's lines of CMake.
 PROJECT = "cmake_minimum_required(VERSION 3.25)\nproject(readme LANGUAGES C)\n"
@@ -42,6 +42,9 @@ class Session:
             "build", ".git", "__pycache__"))
         os.makedirs(os.path.join(self.root, "build"))
         os.symlink(self.build, os.path.join(self.root, "build", "release"))
+        python = os.path.join(os.path.dirname(self.build), "python")
+        if os.path.exists(python):
+            os.symlink(python, os.path.join(self.root, "build", "python"))
         os.makedirs(os.path.join(folder, "bin"))
         os.symlink(shutil.which(self.cached("CMAKE_C_COMPILER")), os.path.join(folder, "bin", "cc"))
         # ./dev installs packages unless they are there: here they are.

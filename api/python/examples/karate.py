@@ -13,7 +13,7 @@ import numpy as np
 import heed
 
 INSTRUCTOR, PRESIDENT = 0, 33
-file = Path(__file__).parents[2] / "examples" / "graph" / "karate.txt"
+file = Path(__file__).parents[2] / "examples" / "karate.txt"
 pairs = np.loadtxt(file, dtype=np.int64).T - 1
 sources, destinations = np.hstack([pairs, pairs[::-1]])  # in both directions
 graph = heed.Graph(sources, destinations, nodes=34)
