@@ -1,17 +1,13 @@
-"""heed.torch beside PyTorch's own function: results and gradients, ops, switch, what falls back."""
+"""heed.torch beside PyTorch's own function: results and gradients, switch, what falls back."""
 
 import re
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import which
 
 import pytest
 
 torch = pytest.importorskip("torch")
-
-from functorch.compile import make_boxed_func  # noqa: E402
-from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 
 import heed  # noqa: E402
 import heed.torch  # noqa: E402
@@ -94,10 +90,6 @@ CASES = {
 }
 
 
-def differentiable(options):
-    return {n: x for n, x in options.items() if torch.is_tensor(x) and x.requires_grad}
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_agrees_with_pytorch(name):
     """Results, and gradients of all tensors, with PyTorch's of float64."""
@@ -131,64 +123,79 @@ def layouts():
     yield [packed[:, :, i].transpose(1, 2) for i in range(3)]
 
 
-def test_results_lie_as_pytorchs_do():
-    """So that whoever calls view() on them may."""
-    for tensors in layouts():
-        out = heed.torch.scaled_dot_product_attention(*tensors)
-        assert out.stride() == PYTORCH(*tensors).stride()
-
-
 def nested():
-    query, key, value = (
+    return tuple(
         torch.nested.nested_tensor([x[0], y[0]]).contiguous()
         for x, y in zip(problem(rows=7), problem(), strict=True)
     )
-    return (query, key, value), {}
 
 
 def subclass():
     query, key, value = problem()
-    return (query, key.as_subclass(type("Own", (torch.Tensor,), {})), value), {}
+    return query, key.as_subclass(type("Own", (torch.Tensor,), {})), value
 
 
-# What heed leaves to PyTorch, and why.
+def shaped(*shapes):
+    return lambda: [normal(*shape) for shape in shapes]
+
+
+def forward_mode(attend, query, key, value, **_):
+    forward_ad = torch.autograd.forward_ad
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(query, torch.ones_like(query))
+        return forward_ad.unpack_dual(attend(dual, key, value)).tangent
+
+
+def vmapped(attend, query, key, value, **_):
+    return torch.vmap(attend)(query, key, value)
+
+
+def called(attend, *tensors, **options):
+    return attend(*tensors, **options)
+
+
+# What heed leaves to PyTorch: tensors, options, why, and how attention is called.
 FALLS_BACK = {
-    "dropout": (lambda: (problem(), {"dropout_p": 0.5}), "dropout_p is 0.5"),
-    "subclass": (subclass, "a tensor is a Own"),
-    "nested": (nested, "a tensor is nested"),
-    "meta": (
-        lambda: ([x.to("meta") for x in problem()], {}),
-        "a tensor lies on meta",
+    "dropout": (problem, {"dropout_p": 0.5}, "dropout_p is 0.5", called),
+    "subclass": (subclass, {}, "a tensor is a Own", called),
+    "nested": (nested, {}, "a tensor is nested", called),
+    "meta": (lambda: [x.to("meta") for x in problem()], {}, "a tensor lies on meta", called),
+    "scale_of_zero": (problem, {"scale": 0.0}, r"scale is 0; .*", called),
+    "five_axes": (lambda: [x[None] for x in problem()], {}, "query has 5 axes; .*", called),
+    "broadcast_keys": (shaped((2, 4, 5, 8), (1, 4, 7, 8), (2, 1, 7, 8)), {}, ".*", called),
+    "broadcast_query": (shaped((1, 4, 5, 8), (2, 4, 7, 8), (2, 4, 7, 8)), {}, ".*", called),
+    "broadcast_axes": (shaped((5, 8), (2, 4, 7, 8), (4, 7, 8)), {}, ".*", called),
+    "broadcast_groups": (
+        shaped((2, 4, 5, 8), (2, 2, 7, 8), (2, 4, 7, 8)),
+        {"enable_gqa": True},
+        ".*",
+        called,
     ),
-    "scale_of_zero": (lambda: (problem(), {"scale": 0.0}), r"scale is 0; .*"),
-    "broadcast_batch": (
-        lambda: ((problem()[0], *(x[:1] for x in problem()[1:])), {}),
-        "query and key differ in batch or heads",
-    ),
-    "five_axes": (
-        lambda: ([x[None] for x in problem()], {}),
-        r"query has 5 axes; it may have at most 4",
+    "vmap": (problem, {}, "a transform of torch.func is at work", vmapped),
+    "forward_mode": (
+        lambda: problem(width=11),  # for which PyTorch's own has tangents
+        *({}, "derivatives are asked for in forward mode", forward_mode),
     ),
 }
 
 
 @pytest.mark.parametrize("name", FALLS_BACK)
 def test_leaves_to_pytorch(name, capsys):
-    make, reason = FALLS_BACK[name]
-    tensors, options = make()
+    make, options, reason, call = FALLS_BACK[name]
+    tensors = make()
     with heed.torch.use(verbose=True):
         torch.manual_seed(1)
-        out = F.scaled_dot_product_attention(*tensors, **options)
+        out = call(F.scaled_dot_product_attention, *tensors, **options)
     ((counted, times),) = heed.torch.report().items()
     assert re.fullmatch(reason, counted)
     assert times == 1
     assert re.search(
-        rf"^heed.torch: query float32 .*, key .*: by PyTorch: {reason}$",
+        rf"^heed.torch: query float.*, key .*: by PyTorch: {reason}$",
         capsys.readouterr().err,
         re.MULTILINE,
     )
     torch.manual_seed(1)
-    expected = PYTORCH(*tensors, **options)
+    expected = call(PYTORCH, *tensors, **options)
     assert out.requires_grad == expected.requires_grad
     if out.is_nested:
         out, expected = (torch.cat([x.flatten() for x in y.unbind()]) for y in (out, expected))
@@ -260,27 +267,6 @@ def test_shapes_that_do_not_fit_are_refused(name, called):
         heed.torch.scaled_dot_product_attention(*tensors, **options)
 
 
-def test_broadcast_heads_and_batches_are_left_to_pytorch():
-    """Whatever PyTorch broadcasts, also in groups of heads."""
-    for shapes in (
-        [(2, 4, 5, 8), (1, 4, 7, 8), (2, 1, 7, 8)],
-        [(1, 4, 5, 8), (2, 4, 7, 8), (2, 4, 7, 8)],
-        [(5, 8), (2, 4, 7, 8), (4, 7, 8)],
-        [(2, 4, 5, 8), (2, 2, 7, 8), (2, 4, 7, 8)],
-    ):
-        tensors = [normal(*shape) for shape in shapes]
-        grouped = {"enable_gqa": shapes[1][1] == 2}
-        out = heed.torch.scaled_dot_product_attention(*tensors, **grouped)
-        torch.testing.assert_close(out, PYTORCH(*tensors, **grouped), rtol=0, atol=0)
-
-
-def test_transforms_of_functions_are_left_to_pytorch():
-    query, key, value = problem()
-    out = torch.vmap(heed.torch.scaled_dot_product_attention)(query, key, value)
-    torch.testing.assert_close(out, PYTORCH(query, key, value))
-    assert heed.torch.report() == {"a transform of torch.func is at work": 1}
-
-
 def test_no_gradients_are_asked_of_parameters_in_inference():
     query, key, value = (torch.nn.Parameter(x) for x in problem())
     with torch.no_grad():
@@ -289,7 +275,7 @@ def test_no_gradients_are_asked_of_parameters_in_inference():
 
 
 def test_autocast_narrows_as_pytorch_does():
-    tensors = small(torch.float32)
+    tensors = [x.requires_grad_() for x in problem(key_heads=2)]
     with torch.autocast("cpu", torch.bfloat16):
         out = heed.torch.scaled_dot_product_attention(*tensors, enable_gqa=True)
         expected = PYTORCH(*tensors, enable_gqa=True)
@@ -309,13 +295,14 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_results_may_be_changed_in_place_where_pytorchs_may(name):
+def test_results_lie_as_pytorchs_and_may_be_changed_in_place(name):
     """Autograd forbids to change views that an operator gives, so heed's gives none."""
     for layout in layouts():
         tensors = [x.detach().requires_grad_() for x in layout]
         found = []
-        for attend in (PYTORCH, heed.torch.scaled_dot_product_attention):
-            out = CHANGED[name](attend(*tensors))
+        attended = PYTORCH(*tensors), heed.torch.scaled_dot_product_attention(*tensors)
+        assert attended[0].stride() == attended[1].stride()  # whoever calls view() on them may
+        for out in map(CHANGED[name], attended):
             out += 1
             try:
                 found.append(torch.autograd.grad(out.square().sum(), tensors))
@@ -327,23 +314,30 @@ def test_results_may_be_changed_in_place_where_pytorchs_may(name):
             torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
-def test_operators_give_no_views():
-    query, key, value = (x.requires_grad_() for x in problem())
-    out, lse = heed.torch.attention(query, key, value)
-    gradients = torch.autograd.grad(out.sum() + lse.sum(), (query, key, value))
-    for gradient in gradients:
-        gradient += 1
-        assert not gradient._is_view()
-    for axes_given in (2, 3, 4):
-        given = axes(axes_given)
-        results = heed.torch.attention(*(x.requires_grad_() for x in given))
-        assert not any(result._is_view() for result in results)
-
-
 class Model(torch.nn.Module):
-    def forward(self, query, key, value):
-        out = F.scaled_dot_product_attention(2 * query, key, value, is_causal=True)
-        return out.transpose(1, 2).flatten(2) + 1
+    """Attention of a block, with a learned bias of its scores."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = torch.nn.Linear(16, 48)
+        self.out = torch.nn.Linear(16, 16)
+        self.bias = torch.nn.Parameter(torch.zeros(4, 1, 9))
+
+    def forward(self, x):
+        query, key, value = self.project(x).unflatten(-1, (3, 4, 4)).permute(2, 0, 3, 1, 4)
+        mask = self.bias[..., : x.shape[1]].expand(4, x.shape[1], x.shape[1])
+        out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        return x + self.out(out.transpose(1, 2).flatten(2))
+
+
+def results_of(model, x, train):
+    if not train:
+        with torch.inference_mode():
+            return [model(x)]
+    x = x.detach().requires_grad_()
+    model.zero_grad()
+    model(x).square().sum().backward()
+    return [x.grad, *(p.grad.clone() for p in model.parameters())]
 
 
 needs_compiler = pytest.mark.skipif(which("g++") is None, reason="needs g++")
@@ -352,32 +346,33 @@ BACKENDS = ["eager", "aot_eager", pytest.param("inductor", marks=needs_compiler)
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_compiled_whole(backend, dynamic):
-    tensors = problem()
-    with torch.inference_mode(), heed.torch.use():
-        compiled = torch.compile(Model(), backend=backend, fullgraph=True, dynamic=dynamic)
-        torch.testing.assert_close(compiled(*tensors), Model()(*tensors), rtol=0, atol=0)
-        longer = problem(rows=6, keys=9)
-        torch.testing.assert_close(compiled(*longer), Model()(*longer), rtol=0, atol=0)
+@pytest.mark.parametrize("train", [False, True])
+def test_compiled_whole(backend, dynamic, train):
+    model, x = Model(), normal(2, 9, 16)
+    for rows in (7, 9):
+        expected = results_of(model, x[:, :rows], train)
+        with heed.torch.use():
+            if rows == 7:
+                compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=dynamic)
+            found = results_of(compiled, x[:, :rows], train)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+class Causal(torch.nn.Module):
+    def forward(self, x):
+        return F.scaled_dot_product_attention(2 * x, x, x, is_causal=True).transpose(1, 2) + 1
 
 
 def test_exported_program_keeps_the_op(tmp_path):
-    tensors = problem(rows=7)
-    rows = torch.export.Dim("rows", min=2)
+    x, rows = normal(2, 4, 9, 8), torch.export.Dim("rows", min=2)
     with torch.no_grad(), heed.torch.use():
-        shapes = ({2: rows}, {2: rows}, {2: rows})
-        program = torch.export.export(Model(), tensors, dynamic_shapes=shapes)
-        expected = Model()(*problem_of(11))
+        program = torch.export.export(Causal(), (x,), dynamic_shapes=({2: rows},))
+        expected = Causal()(x[:, :, :5])
     op = torch.ops.heed.attention.default
     assert [node.target for node in program.graph.nodes].count(op) == 1
     torch.export.save(program, tmp_path / "model.pt2")
     loaded = torch.export.load(tmp_path / "model.pt2").module()
-    torch.testing.assert_close(loaded(*problem_of(11)), expected, rtol=0, atol=0)
-
-
-def problem_of(rows):
-    torch.manual_seed(rows)
-    return problem(rows=rows, keys=rows)
+    torch.testing.assert_close(loaded(x[:, :, :5]), expected, rtol=0, atol=0)
 
 
 def test_use_as_switch_manager_and_decorator():
@@ -415,44 +410,54 @@ def test_verbose_says_who_computes(capsys):
     assert capsys.readouterr().err == ""
 
 
+def layer(kind):
+    return kind(16, 4, 32, dropout=0.0, batch_first=True)
+
+
+NN = torch.nn
+PADDED = torch.arange(6) >= torch.tensor([[6], [4]])
+CAUSAL = NN.Transformer.generate_square_subsequent_mask(6)
+# Modules, how often they are given x, options, and how often they attend.
 MODULES = {
-    "multihead": lambda: torch.nn.MultiheadAttention(16, 4, batch_first=True),
-    "encoder": lambda: torch.nn.TransformerEncoder(
-        torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 2
+    "multihead": (
+        lambda: NN.MultiheadAttention(16, 4, batch_first=True),
+        *(3, {"need_weights": False}, 1),
     ),
-    "decoder": lambda: torch.nn.TransformerDecoder(
-        torch.nn.TransformerDecoderLayer(16, 4, 32, batch_first=True), 2
+    "encoder": (
+        lambda: NN.TransformerEncoder(layer(NN.TransformerEncoderLayer), 2),
+        *(1, {"src_key_padding_mask": PADDED}, 2),
+    ),
+    "decoder": (
+        lambda: NN.TransformerDecoder(layer(NN.TransformerDecoderLayer), 2),
+        *(2, {"tgt_is_causal": True, "tgt_mask": CAUSAL}, 4),
     ),
 }
-ARGUMENTS = {
-    "multihead": lambda x: ((x, x, x), {"need_weights": False}),
-    "encoder": lambda x: (
-        (x,),
-        {"src_key_padding_mask": torch.arange(6) >= torch.tensor([[6], [4]])},
-    ),
-    "decoder": lambda x: ((x, x), {"tgt_is_causal": True, "tgt_mask": causal_mask(6)}),
-}
-CALLS = {"multihead": 1, "encoder": 2, "decoder": 4}
 
 
-def causal_mask(rows):
-    return torch.nn.Transformer.generate_square_subsequent_mask(rows)
-
-
+@pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("name", MODULES)
-def test_modules_of_pytorch_use_heed(name):
-    module = MODULES[name]().eval()
-    arguments, options = ARGUMENTS[name](normal(2, 6, 16))
-    with torch.inference_mode():
-        expected = module(*arguments, **options)
-        with heed.torch.use():
-            out = module(*arguments, **options)
-    assert heed.torch.report() == {"heed": CALLS[name]}
-    if name == "multihead":
-        out, expected = out[0], expected[0]
-    if name == "encoder":  # the fast path gives 0 for padded rows
-        out, expected = (torch.cat([x[0], x[1, :4]]) for x in (out, expected))
-    torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
+def test_modules_of_pytorch_use_heed(name, train):
+    """And give padded rows what they have without the fast path, which use() switches off."""
+    make, times, options, calls = MODULES[name]
+    module, x, found = make().train(train), normal(2, 6, 16), []
+    fastpath = torch.backends.mha.set_fastpath_enabled
+    if name == "encoder" and not train:
+        with torch.inference_mode():
+            assert (module(x, **options)[1, 4:] == 0).all()
+    for on in (False, True):
+        with torch.set_grad_enabled(train), heed.torch.use(on):
+            if not on:
+                fastpath(False)
+            out = module(*[x] * times, **options)
+            out = out[0] if name == "multihead" else out
+        fastpath(True)
+        found.append([out.detach()])
+        if train:
+            module.zero_grad()
+            out.square().sum().backward()
+            found[-1] += [p.grad.clone() for p in module.parameters()]
+    assert heed.torch.report() == {"heed": calls}
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
 
 
 NEED_WEIGHTS = "nn.MultiheadAttention computes weights itself: call it with need_weights=False"
@@ -494,20 +499,6 @@ def test_report_says_what_never_came_and_why(function, reason):
     assert sum(heed.torch.report().values()) == (1 if reason else 3)  # not without use()
 
 
-def test_padded_rows_of_encoders_are_those_without_the_fast_path():
-    """Which gives 0 for them, and is switched off within use()."""
-    encoder = MODULES["encoder"]().eval()
-    (x,), options = ARGUMENTS["encoder"](normal(2, 6, 16))
-    with torch.inference_mode():
-        assert (encoder(x, **options)[1, 4:] == 0).all()
-        torch.backends.mha.set_fastpath_enabled(False)
-        expected = encoder(x, **options)
-        torch.backends.mha.set_fastpath_enabled(True)
-        with heed.torch.use():
-            out = encoder(x, **options)
-    torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
-
-
 def test_threads_follow_pytorch():
     before = torch.get_num_threads()
     try:
@@ -530,193 +521,3 @@ def test_shares_the_threads_of_pytorch():
     """One libgomp in the process: regions of heed run on the team that PyTorch's run on."""
     maps = Path("/proc/self/maps").read_text()
     assert len(set(re.findall(r"\S*libgomp\S*", maps))) == 1
-
-
-# ---- Training -----------------------------------------------------------------------------------
-
-
-def learned(*shape, dtype=torch.float64):
-    return normal(*shape, dtype=dtype).requires_grad_()
-
-
-def small(dtype=torch.float64, key_heads=2):
-    shapes = (2, 4, 5, 3), (2, key_heads, 6, 3), (2, key_heads, 6, 2)
-    return tuple(learned(*shape, dtype=dtype) for shape in shapes)
-
-
-# Options of the op; the tensors among them that have gradients require them.
-OPTIONS = {
-    "plain": dict,
-    "causal": lambda: {"causal": True, "offset": 2},
-    "window": lambda: {"offset": 1, "left": 2, "right": 1},
-    "lengths_and_mask": lambda: {
-        "attn_mask": torch.ones(5, 6, dtype=torch.bool).tril(1),
-        "key_lengths": torch.tensor([6, 3], dtype=torch.int32),
-    },
-    "float_mask": lambda: {"attn_mask": learned(2, 1, 5, 6), "scale": -0.4},
-    "bias_and_mask": lambda: {
-        "attn_mask": torch.ones(5, 6, dtype=torch.bool).triu(-1),
-        "bias": learned(4, 1, 6),
-    },
-    "sinks_and_softcap": lambda: {"sinks": learned(4), "softcap": 0.7, "causal": True},
-}
-
-
-def in_heed(causal=False, offset=0, left=None, right=None, **rest):
-    """Options of heed.attention."""
-    where = {"causal" if causal else "alignment": offset}
-    return {**rest, **where, "window": (left, right)}
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_op_is_heed_attention_with_its_gradients(name):
-    """Bit for bit, of out and of lse, by everything that has gradients."""
-    tensors, options = small(), OPTIONS[name]()
-    more = differentiable(options)
-    found = heed.torch.attention(*tensors, **options)
-    weights = [torch.randn(x.shape, dtype=x.dtype) for x in found]
-    gradients = torch.autograd.grad(found, [*tensors, *more.values()], weights)
-    named = ["bias" if n == "attn_mask" else n for n in more]
-    with torch.no_grad():
-        own = in_heed(**options)
-        expected = heed.attention(*tensors, **own, return_lse=True)
-        own |= {f"grad_{n}": True for n in named}
-        of_all = heed.attention_backward(
-            *tensors, *expected, weights[0], grad_lse=weights[1], **own
-        )
-    others = (getattr(of_all, n) for n in ("query", "key", "value", *named))
-    for one, other in zip((*found, *gradients), (*expected, *others), strict=True):
-        assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_op_is_what_torch_library_asks_for(name):
-    """Schemas, fake kernels and autograd of both ops, also traced with dynamic shapes."""
-    torch.library.opcheck(torch.ops.heed.attention.default, small(), OPTIONS[name]())
-
-
-@pytest.mark.parametrize("wanted", [(0,), (1, 2), (0, 2)])
-def test_only_what_requires_gradients(wanted):
-    tensors = [x.detach() for x in small()]
-    for i in wanted:
-        tensors[i].requires_grad_()
-    out, lse = heed.torch.attention(*tensors)
-    (out.sum() + lse.sum()).backward()
-    assert [i for i, x in enumerate(tensors) if x.grad is not None] == list(wanted)
-    plain, _ = heed.torch.attention(*(x.detach() for x in tensors))
-    assert not plain.requires_grad
-
-
-def test_gradient_of_lse_alone():
-    def lse(*tensors):
-        return heed.torch.attention(*tensors)[1]
-
-    assert torch.autograd.gradcheck(lse, small())
-
-
-def test_gradients_lie_as_their_tensors():
-    """Heads side by side, so that nothing is copied on the way to the projections."""
-    tensors = [learned(2, 6, 4, 3).transpose(1, 2) for _ in range(3)]
-    out, _ = heed.torch.attention(*tensors)
-    for gradient in torch.autograd.grad(out.sum(), tensors):
-        assert gradient.transpose(1, 2).is_contiguous()
-
-
-def test_higher_derivatives_are_refused():
-    tensors = small()
-    out, _ = heed.torch.attention(*tensors)
-    (gradient,) = torch.autograd.grad(out.sum(), tensors[0], create_graph=True)
-    message = "gradients of heed's operators have no derivative: let PyTorch compute attention"
-    with pytest.raises(heed.UnsupportedError, match=re.escape(message)):
-        gradient.sum().backward()
-
-
-def test_forward_mode_is_left_to_pytorch():
-    query, key, value = (x.detach() for x in small(key_heads=4))
-    forward_ad = torch.autograd.forward_ad
-    with forward_ad.dual_level():
-        dual = forward_ad.make_dual(query, torch.ones_like(query))
-        tangents = [
-            forward_ad.unpack_dual(attend(dual, key, value)).tangent
-            for attend in (heed.torch.scaled_dot_product_attention, PYTORCH)
-        ]
-    assert torch.equal(*tangents)
-    assert heed.torch.report() == {"derivatives are asked for in forward mode": 1}
-
-
-def test_from_many_threads():
-    tensors = [x.detach() for x in small()]
-
-    def gradients(_):
-        own = [x.clone().requires_grad_() for x in tensors]
-        out, lse = heed.torch.attention(*own, causal=True)
-        return torch.autograd.grad(out.sum() + lse.sum(), own)
-
-    expected = gradients(None)
-    with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(gradients, range(100)):
-            assert all(torch.equal(x, y) for x, y in zip(found, expected, strict=True))
-
-
-class Block(torch.nn.Module):
-    """Attention of a model, with a learned bias of its scores."""
-
-    def __init__(self):
-        super().__init__()
-        self.project = torch.nn.Linear(16, 48)
-        self.out = torch.nn.Linear(16, 16)
-        self.bias = torch.nn.Parameter(torch.zeros(4, 1, 9))
-
-    def forward(self, x):
-        query, key, value = self.project(x).unflatten(-1, (3, 4, 4)).permute(2, 0, 3, 1, 4)
-        mask = self.bias[..., : x.shape[1]].expand(4, x.shape[1], x.shape[1])
-        out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        return x + self.out(out.transpose(1, 2).flatten(2))
-
-
-def gradients_of(model, x):
-    x = x.detach().requires_grad_()
-    model.zero_grad()
-    model(x).square().sum().backward()
-    return [x.grad, *(p.grad.clone() for p in model.parameters())]
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_compiled_with_gradients(backend, dynamic):
-    model, x = Block(), torch.randn(2, 7, 16)
-    expected = gradients_of(model, x)
-    longer = gradients_of(model, torch.cat([x, x[:, :2]], 1))
-    with heed.torch.use():
-        compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=dynamic)
-        found = gradients_of(compiled, x)
-        found_longer = gradients_of(compiled, torch.cat([x, x[:, :2]], 1))
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(found_longer, longer, rtol=1e-4, atol=1e-5)
-
-
-def test_compiled_graphs_keep_both_ops():
-    graphs = []
-
-    def keep(module, _):
-        graphs.append([node.target for node in module.graph.nodes])
-        return make_boxed_func(module.forward)
-
-    with heed.torch.use():
-        backend = aot_autograd(fw_compiler=keep, bw_compiler=keep)
-        gradients_of(torch.compile(Block(), backend=backend, fullgraph=True), torch.randn(2, 7, 16))
-    ops = torch.ops.heed.attention.default, torch.ops.heed.attention_backward.default
-    assert [graph.count(op) for graph, op in zip(graphs, ops, strict=True)] == [1, 1]
-
-
-def test_modules_of_pytorch_train():
-    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
-    x, found = torch.randn(8, 12, 32), []
-    mask = torch.nn.Transformer.generate_square_subsequent_mask(12)
-    for on in (True, False):
-        with heed.torch.use(on):
-            layer.zero_grad()
-            layer(x, src_mask=mask, is_causal=True).square().sum().backward()
-        found.append([p.grad.clone() for p in layer.parameters()])
-    assert heed.torch.report() == {"heed": 1}
-    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
