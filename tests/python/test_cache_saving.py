@@ -43,12 +43,18 @@ def test_bytes(saved, make):
     assert_same(other.load(make(data + b"more")), sequence)
 
 
-def test_paths(saved, tmp_path):
+def test_paths_and_another_process(saved, tmp_path):
     cache, sequence, data = saved
     for path in (tmp_path / "one", str(tmp_path / "two")):
         assert sequence.save(path) is None
         assert (tmp_path / path).read_bytes() == data
         assert_same(cache.load(path), sequence)
+    program = (
+        "import sys, heed; cache = heed.Cache(layers=2, key_heads=2, features=8, value_features=6,"
+        "pages=3); sys.stdout.buffer.write(cache.load(sys.argv[1]).save())"
+    )
+    run = [sys.executable, "-c", program, path]
+    assert subprocess.run(run, check=True, capture_output=True).stdout == data
 
 
 def opened(how, path, mode):
@@ -110,17 +116,6 @@ def make_pipe():
     return (reader, "rb"), (writer, "wb")
 
 
-def test_another_process(saved, tmp_path):
-    _, sequence, data = saved
-    sequence.save(tmp_path / "saved")
-    program = (
-        "import sys, heed; cache = heed.Cache(layers=2, key_heads=2, features=8, value_features=6,"
-        "pages=3); sys.stdout.buffer.write(cache.load(sys.argv[1]).save())"
-    )
-    run = [sys.executable, "-c", program, tmp_path / "saved"]
-    assert subprocess.run(run, check=True, capture_output=True).stdout == data
-
-
 def changed(data, at):
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
@@ -146,37 +141,6 @@ def test_what_is_not_a_sequence(saved, tmp_path, change, of_bytes, of_file):
     with pytest.raises(heed.CorruptError, match=of_file):
         cache.load(path)
     assert cache.describe() == before
-
-
-@pytest.mark.parametrize(
-    ("changes", "kind", "message"),
-    [
-        (dict(layers=3), ValueError, "layers of the saved sequence is 2; it must be the cache's,"),
-        (dict(pages=2), MemoryError, "37 rows takes 3 pages; the cache has 2"),
-    ],
-)
-def test_sequences_of_other_caches(saved, changes, kind, message):
-    with pytest.raises(kind, match=message):
-        cache_of(**changes).load(saved[2])
-
-
-def test_wrong_files(saved, tmp_path):
-    cache, sequence, _ = saved
-    with pytest.raises(TypeError, match="file must be a path or a binary file, not int"):
-        sequence.save(3)
-    with pytest.raises(TypeError, match="file must be a path or a binary file, not NoneType"):
-        sequence.save(None)
-    with pytest.raises(TypeError, match="source must be bytes, a path or a binary file, not NoneT"):
-        cache.load(None)
-    with pytest.raises(TypeError, match="file must be a binary file, not one of text"):
-        sequence.save(io.StringIO())
-    with pytest.raises(FileNotFoundError):
-        cache.load(tmp_path / "none")
-    with open("/dev/full", "wb") as full, pytest.raises(heed.FileError, match="No space left"):
-        sequence.save(full)
-    for error, builtin in ((heed.FileError, OSError), (heed.CorruptError, ValueError)):
-        assert issubclass(error, heed.Error)
-        assert issubclass(error, builtin)
 
 
 class Partly(io.RawIOBase):
@@ -217,25 +181,41 @@ def test_files_that_take_a_part(saved):
     assert_same(cache.load(Duck(bytearray(data))), sequence)
 
 
-NOT_WRITTEN = [
-    (Partly(lambda _: None), BlockingIOError, "file would have to wait after 0 of"),
-    (Partly(lambda _: 0), OSError, "file.write wrote 0 of"),
-    (Duck(10**9), OSError, "file.write wrote 1000000000 of"),
-    (Duck("all"), TypeError, "file.write must return an int or None, not str"),
-]
-NOT_READ = [
-    (Duck(None), BlockingIOError, "source has no bytes yet"),
-    (Duck("/etc/hostname"), TypeError, "source.read must return bytes, not str"),
-    (Duck(Path("/etc/hostname")), TypeError, "source.read must return bytes, not PosixPath"),
-]
+def of_cache(**changes):
+    return lambda cache, sequence, data: cache_of(**changes).load(data)
 
 
-def test_files_that_answer_something_else(saved):
-    cache, sequence, _ = saved
-    for step, table in ((sequence.save, NOT_WRITTEN), (cache.load, NOT_READ)):
-        for file, kind, message in table:
-            with pytest.raises(kind, match=message):
-                step(file)
+def to(file):
+    return lambda cache, sequence, data: sequence.save(file)
+
+
+def source(given):
+    return lambda cache, sequence, data: cache.load(given)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (of_cache(layers=3), ValueError, "layers of the saved sequence is 2; it must be the cache"),
+        (of_cache(pages=2), MemoryError, "37 rows takes 3 pages; the cache has 2"),
+        (to(3), TypeError, "file must be a path or a binary file, not int"),
+        (to(None), TypeError, "file must be a path or a binary file, not NoneType"),
+        (source(None), TypeError, "source must be bytes, a path or a binary file, not NoneT"),
+        (to(io.StringIO()), TypeError, "file must be a binary file, not one of text"),
+        (source("/nowhere"), FileNotFoundError, "No such file"),
+        (to("/dev/full"), heed.FileError, "No space left"),
+        (to(Partly(lambda _: None)), BlockingIOError, "file would have to wait after 0 of"),
+        (to(Partly(lambda _: 0)), OSError, "file.write wrote 0 of"),
+        (to(Duck(10**9)), OSError, "file.write wrote 1000000000 of"),
+        (to(Duck("all")), TypeError, "file.write must return an int or None, not str"),
+        (source(Duck(None)), BlockingIOError, "source has no bytes yet"),
+        (source(Duck("/etc/hostname")), TypeError, "source.read must return bytes, not str"),
+        (source(Duck(Path("/etc"))), TypeError, "source.read must return bytes, not PosixPath"),
+    ],
+)
+def test_what_cannot_be_saved_or_loaded(saved, call, kind, message):
+    with pytest.raises(kind, match=message):
+        call(*saved)
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError, ZeroDivisionError])

@@ -538,12 +538,16 @@ def test_words_of_c(name):
 
 
 def test_errors_are_what_programs_expect():
-    assert issubclass(heed.ArgumentError, heed.Error | ValueError)
-    assert issubclass(heed.ArgumentError, ValueError)
-    assert issubclass(heed.UnsupportedError, NotImplementedError)
-    assert issubclass(heed.OutOfMemoryError, MemoryError)
-    for kind in (heed.ArgumentError, heed.UnsupportedError, heed.OutOfMemoryError):
+    for kind, builtin in (
+        (heed.ArgumentError, ValueError),
+        (heed.UnsupportedError, NotImplementedError),
+        (heed.OutOfMemoryError, MemoryError),
+        (heed.BusyError, BlockingIOError),
+        (heed.FileError, OSError),
+        (heed.CorruptError, ValueError),
+    ):
         assert issubclass(kind, heed.Error)
+        assert issubclass(kind, builtin)
 
 
 def test_memory_that_there_is_not():
