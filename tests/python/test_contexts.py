@@ -20,11 +20,9 @@ def tensors(rows=64):
 
 
 def test_describe():
-    said = heed.Context(threads=1, isa="scalar", executor="serial", check=True).describe()
-    assert said["threads"] == 1
-    assert said["isa"] == "scalar"
-    assert said["executor"] == "serial"
-    assert said["check"] is True
+    given = {"threads": 1, "isa": "scalar", "executor": "serial", "check": True}
+    said = heed.Context(**given).describe()
+    assert {n: said[n] for n in given} == given
     assert said["l1_bytes"] > 0
     assert said["l2_bytes"] > 0
     # Tiles are rounded up to what kernels do.
@@ -71,7 +69,7 @@ def test_threads_of_the_default_context():
 def run(program, **environment):
     return subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, **environment},
+        env={n: x for n, x in {**os.environ, **environment}.items() if x is not None},
         capture_output=True,
         text=True,
         check=False,
@@ -135,23 +133,21 @@ print(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 def test_the_first_uses_may_all_be_at_once():
     """And where CPython is free-threaded, heed leaves it so."""
-    environment = {n: v for n, v in os.environ.items() if n != "PYTHON_GIL"}
-    ran = subprocess.run(
-        [sys.executable, "-c", FIRST_USES],
-        env={**environment, "OMP_WAIT_POLICY": "passive"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = run(FIRST_USES, OMP_WAIT_POLICY="passive", PYTHON_GIL=None)
     assert (ran.returncode, ran.stderr) == (0, "")
     free = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
     assert ran.stdout == f"{not free}\n"
 
 
+def long():
+    """A call that takes a while."""
+    query, key = (np.ones((1, 1, n, 64), np.float32) for n in (2000, 20000))
+    return {"query": query, "key": key, "value": key, "context": heed.Context(threads=1)}
+
+
 def test_other_threads_run_during_a_call():
     """The interpreter is free: a thread that only counts gets its turns."""
-    q, k, v = [np.ones((1, 1, n, 64), np.float32) for n in (2000, 20000, 20000)]
-    context = heed.Context(threads=1)
+    given = long()
     seen, done = [], threading.Event()
 
     def count():
@@ -164,7 +160,7 @@ def test_other_threads_run_during_a_call():
     during = 0
     for _ in range(20):  # a busy computer may give it none in one of them
         before = len(seen)
-        heed.attention(q, k, v, context=context)
+        heed.attention(**given)
         during = max(during, len(seen) - before)
         if during > 2:
             break
@@ -173,30 +169,23 @@ def test_other_threads_run_during_a_call():
     assert during > 2
 
 
-def in_child(q, k, v, plan_of, expected):
-    out = heed.attention(q, k, v)
-    planned = plan_of(q, k, v)
-    os._exit(0 if np.array_equal(out, expected) and np.array_equal(planned, expected) else 1)
-
-
-PLANS = {}
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_fork_after_use():
     """As multiprocessing and gunicorn do: with what was made before, on several threads."""
-    q, k, v = tensors(200)
-    expected = heed.attention(q, k, v)
-    plan = heed.plan(q, k, v)
-    plan(q, k, v)
-    child = multiprocessing.get_context("fork").Process(
-        target=in_child, args=(q, k, v, plan, expected)
-    )
+    given = tensors(200)
+    expected = heed.attention(*given)
+    plan = heed.plan(*given)
+    plan(*given)
+
+    def same():
+        return all(np.array_equal(call(*given), expected) for call in (heed.attention, plan))
+
+    child = multiprocessing.get_context("fork").Process(target=lambda: os._exit(not same()))
     child.start()
     child.join(60)
     assert child.exitcode == 0
-    np.testing.assert_array_equal(heed.attention(q, k, v), expected)
+    assert same()
 
 
 @pytest.mark.skipif("openmp" not in heed.info()["executors"], reason="needs OpenMP")
@@ -225,13 +214,12 @@ def test_ends_well_with_everything_alive():
 
 def test_interrupt_comes_right_after_a_call():
     """A call cannot be broken off, but nothing of an interrupt is lost, nor is the result."""
-    q, k, v = [np.ones((1, 1, n, 64), np.float32) for n in (2000, 20000, 20000)]
-    out = np.zeros_like(q)
-    context = heed.Context(threads=1)
+    given = long()
+    out = np.zeros_like(given["query"])
 
     def interrupted():
         signal.setitimer(signal.ITIMER_REAL, 0.02)
-        heed.attention(q, k, v, out=out, context=context)
+        heed.attention(**given, out=out)
 
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:

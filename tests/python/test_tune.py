@@ -12,7 +12,7 @@ import heed
 from heed.command import tune
 from heed.command.shapes import parse
 from heed.command.tune import Found, Tiles, candidates, found, halvings
-from heed.command.tuning_file import Entry, about, merged
+from heed.command.tuning_file import about
 
 SHAPE = "H4_Hkv2_L100_D16_causal"
 
@@ -43,6 +43,7 @@ def test_what_it_writes_gives_tiles_to_any_program(run, finds, monkeypatch):
     assert row.split("  ") == [SHAPE, " 96 x 512", "48 x 128", "1.250 (1.200-1.300)"]
     assert f"\n{SHAPE}: export HEED_TILE_Q=48 HEED_TILE_KV=128\n" in out
     assert out.endswith(f"export HEED_TUNING_FILE={Path('a.tuning').resolve()}\n")
+    assert Path("a.tuning").read_text().startswith("heed-tuning 1\n")
     assert plan_of(threads=2)["tuning_line"] == 0
     monkeypatch.setenv("HEED_TUNING_FILE", "a.tuning")
     said = plan_of(threads=2)
@@ -51,32 +52,23 @@ def test_what_it_writes_gives_tiles_to_any_program(run, finds, monkeypatch):
 
 
 def test_it_adds_to_what_is_there(run, finds):
-    finds(48, 128)
-    run("tune", SHAPE, "-o", "a.tuning")
-    finds(96, 256)
-    run("tune", "H2_L300_D32", "-o", "a.tuning")
-    both = Path("a.tuning").read_text()
-    assert len(re.findall("^key=", both, re.MULTILINE)) == 2
-    finds(144, 384, 1.5)
-    os.chmod("a.tuning", 0o640)
-    run("tune", SHAPE, "-o", "a.tuning")
-    replaced = Path("a.tuning").read_text()
-    assert "tile_q=48" not in replaced
-    assert "tile_q=96" in replaced
-    assert "tile_q=144 tile_kv=384  # 1.50 times as fast as 96 x 512; " + SHAPE in replaced
-    assert stat.S_IMODE(os.stat("a.tuning").st_mode) == 0o640
-    assert os.listdir() == ["a.tuning"]
-
-
-def test_other_cpus_and_notes_stay(run, finds):
-    finds(48, 128)
+    """Notes and lines of other CPUs stay, and the mode of the file."""
     here = heed.Context().describe()
     old = "heed-tuning 1\n# mine\ncpu=other isa=avx2\nrows=5 tile_q=8\n"
     Path("a.tuning").write_text(old)
-    run("tune", SHAPE, "-o", "a.tuning")
+    os.chmod("a.tuning", 0o640)
+    for shape, *tiles in ((SHAPE, 48, 128), ("H2_L300_D32", 96, 256), (SHAPE, 144, 384, 1.5)):
+        finds(*tiles)
+        run("tune", shape, "-o", "a.tuning")
     text = Path("a.tuning").read_text()
     assert text.startswith(old)
     assert f"\ncpu={here['cpu']} isa={here['isa']}\nkey=f32 " in text
+    assert len(re.findall("^key=", text, re.MULTILINE)) == 2
+    assert "tile_q=48" not in text
+    assert "tile_q=96" in text
+    assert "tile_q=144 tile_kv=384  # 1.50 times as fast as 96 x 512; " + SHAPE in text
+    assert stat.S_IMODE(os.stat("a.tuning").st_mode) == 0o640
+    assert os.listdir() == ["a.tuning"]
 
 
 def test_a_file_that_is_none_stays(run, finds):
@@ -104,7 +96,7 @@ def test_where_it_writes(run, finds, monkeypatch):
     assert sorted(os.listdir()) == ["b.tuning", "heed.tuning"]
 
 
-def test_no_gain_is_not_written(run, finds):
+def test_no_gain_is_not_written_and_a_line_without_it_goes(run, finds):
     for gain in (1.005, 0.9):
         finds(48, 128, gain)
         status, out, _ = run("tune", SHAPE)
@@ -113,19 +105,11 @@ def test_no_gain_is_not_written(run, finds):
         assert out.endswith("\nnothing to write to heed.tuning\n")
         assert "export" not in out
     assert os.listdir() == []
-
-
-def test_where_there_is_no_gain_any_more_a_line_goes(run, finds):
-    others = "heed-tuning 1\n\ncpu=other isa=avx2\nrows=5 tile_q=8\n"
-    Path("a.tuning").write_text(others)
-    finds(48, 128)
-    run("tune", SHAPE, "-o", "a.tuning")
-    assert plan_of(tuning_file="a.tuning")["tuning_line"] > 0
-    finds(48, 128, 1.0)
-    out = run("tune", SHAPE, "-o", "a.tuning").out
-    assert out.endswith(f"export HEED_TUNING_FILE={Path('a.tuning').resolve()}\n")
-    assert plan_of(tuning_file="a.tuning")["tuning_line"] == 0
-    assert Path("a.tuning").read_text().startswith(others)
+    for gain, written in ((1.25, True), (1.0, False)):
+        finds(48, 128, gain)
+        out = run("tune", SHAPE, "-o", "a.tuning").out
+        assert out.endswith(f"export HEED_TUNING_FILE={Path('a.tuning').resolve()}\n")
+        assert (plan_of(tuning_file="a.tuning")["tuning_line"] > 0) == written
     assert run("tune", SHAPE, "-o", "a.tuning").out.endswith("\nnothing to write to a.tuning\n")
 
 
@@ -148,20 +132,15 @@ def test_tiles_of_the_environment_are_in_the_way(run, monkeypatch):
     assert err == "heed tune: HEED_TILE_Q is 48, which wins over a tuning file; unset it\n"
 
 
-def test_a_search(run):
-    status, out, err = run(
-        "tune", "H2_L60_D16", "--turns", "3", "--dry-run", "--progress", "always"
-    )
-    assert status == 0
-    assert re.search(r"\nH2_L60_D16 +\d+ x \d+ +\d+ x \d+ +\d\.\d{3} \(\d\.\d+-\d\.\d+\)", out)
-    assert "heed tune H2_L60_D16 █" in err
-
-
 def test_a_search_of_several_shapes_leaves_a_file_that_heed_reads(run, monkeypatch):
     monkeypatch.setattr(tune.Found, "better", True)  # what is faster here, a test cannot say
     monkeypatch.setattr(tune, "candidates", lambda *_: [Tiles(24, 32), Tiles(48, 64)])
-    status, _, err = run("tune", "H2_L60_D16", "H2_L90_D16_causal", "--turns", "3")
-    assert (status, err) == (0, "")
+    shapes = ("H2_L60_D16", "H2_L90_D16_causal")
+    status, out, err = run("tune", *shapes, "--turns", "3", "--progress", "always")
+    assert status == 0
+    for shape in shapes:
+        assert re.search(rf"\n{shape} +\d+ x \d+ +\d+ x \d+ +\d\.\d{{3}} \(\d\.\d+-\d\.\d+\)", out)
+        assert f"heed tune {shape} █" in err
     monkeypatch.setenv("HEED_TUNING_FILE", "heed.tuning")
     for length, causal in ((60, False), (90, True)):
         x = np.zeros((1, 2, length, 16), np.float32)
@@ -202,9 +181,3 @@ def test_sizes_that_are_powers_of_two_share_all_others():
         low, _, high = text.partition("-")
         covered += range(int(low), int(high or low) + 1)
     assert covered == list(range(1, covered[-1] + 1))
-
-
-def test_a_new_file_begins_with_its_version():
-    entry = Entry(parse(SHAPE), 2, 48, 128, "")
-    assert merged("", "a", "b", [entry]).splitlines()[0] == "heed-tuning 1"
-    assert merged("", "a", "b", []) == ""
