@@ -77,23 +77,6 @@ def test_options_of_attention(run, tensors, line, options):
     np.testing.assert_array_equal(np.load("out.npy"), attended(tensors, **options))
 
 
-def test_all_results_in_one_file(run, tensors):
-    ran = run("attend", "qkv.npz", "-o", "all.npz", "--lse", "--weights", "--column-sums")
-    want = attended(tensors, return_lse=True, return_weights=True, return_column_sums=True)
-    assert (ran.status, ran.err) == (0, "")
-    got = np.load("all.npz")
-    assert sorted(got.files) == ["column_sums", "lse", "out", "weights"]
-    for name in got.files:
-        np.testing.assert_array_equal(got[name], getattr(want, name))
-    assert "weights [2, 4, 5, 7] float32" in ran.out
-
-
-def test_types_are_converted(run, tensors):
-    for name, dtype in (("f64", np.float64), ("f16", np.float16)):
-        assert run("attend", *QKV, "-o", "out.npy", "--dtype", name).status == 0
-        assert np.load("out.npy").dtype == dtype
-
-
 def test_bfloat16_is_read_and_written_as_numpy_has_it(run, tensors):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     narrow = {name: array.astype(ml_dtypes.bfloat16) for name, array in tensors.items()}
@@ -105,22 +88,28 @@ def test_bfloat16_is_read_and_written_as_numpy_has_it(run, tensors):
 
 
 @pytest.mark.parametrize("axes", [4, 3])
-def test_pieces_have_the_same_bits(run, tensors, monkeypatch, axes):
+def test_all_results_in_one_file_and_in_pieces(run, tensors, monkeypatch, axes):
     arrays = {name: array if axes == 4 else array[0] for name, array in tensors.items()}
-    for name, array in arrays.items():
-        np.save(f"{name}.npy", array)
-    np.save("bias.npy", RNG.standard_normal((*arrays["q"].shape[:-1], 7)).astype(np.float32))
-    np.save("sinks.npy", RNG.random(4, dtype=np.float32))
-    words = ("attend", *QKV, "--bias", "bias.npy", "--sinks", "sinks.npy", "--weights", "--lse")
-    assert run(*words, "-o", "whole.npz").status == 0
-    monkeypatch.setattr(pieces, "LONG", 1.0)
-    assert run(*words, "-o", "pieces.npz", "--progress", "always").status == 0
-    whole, parts = np.load("whole.npz"), np.load("pieces.npz")
-    for name in whole.files:
-        np.testing.assert_array_equal(parts[name], whole[name])
+    np.savez("qkv.npz", **arrays)
+    bias = RNG.standard_normal((*arrays["q"].shape[:-1], 7)).astype(np.float32)
+    np.save("bias.npy", bias)
+    np.save("sinks.npy", GIVEN["sinks"])
+    names = ("lse", "weights", "column_sums")
+    want = attended(arrays, bias=bias, sinks=GIVEN["sinks"], **{f"return_{n}": True for n in names})
+    words = ("attend", "qkv.npz", "--bias", "bias.npy", "--sinks", "sinks.npy", "-o", "all.npz")
+    words += ("--lse", "--weights", "--column-sums", "--progress", "always")
+    for long in (pieces.LONG, 1.0):
+        monkeypatch.setattr(pieces, "LONG", long)
+        ran = run(*words)
+        assert ran.status == 0
+        got = np.load("all.npz")
+        assert sorted(got.files) == sorted(["out", *names])
+        for name in got.files:
+            np.testing.assert_array_equal(got[name], getattr(want, name))
+    assert f"weights {list(want.weights.shape)} float32" in ran.out
 
 
-def test_progress_is_drawn_where_it_is_wanted(run, tensors, monkeypatch):
+def test_progress_fits_the_terminal(run, tensors, monkeypatch):
     monkeypatch.setattr(pieces, "LONG", 1.0)
     assert "heed attend █" in run("attend", *QKV, "--progress", "always").err
     monkeypatch.setenv("COLUMNS", "30")
@@ -158,6 +147,8 @@ TOLD = [
         "NaN, 6 of its 240 numbers; NaN or infinity stands in QUERY\n",
     ),
     ("attend nan.npy k.npy inf.npy --bias b.npy --quiet", "^$", "stands in QUERY, VALUE\n"),
+    ("attend @ --dtype f64", r"^out \[2, 4, 5, 6\] float64", ""),
+    ("attend @ --dtype f16", r"^out \[2, 4, 5, 6\] float16", ""),
     ("attend @ --repeat 3", "ms, median of 3, ", ""),
     ("attend @ --repeat 3 --quiet", "^$", ""),
     ("attend @ --progress auto", "", ""),  # stderr is no terminal here
