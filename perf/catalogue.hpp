@@ -69,6 +69,5 @@ void add_graph_rows(const Options& options);
 void add_stage_rows(const Options& options);
 void add_peak_rows(const Options& options);
 void add_rank_rows(const Options& options);
-void add_naive_rows(const Options& options);
 
 }  // namespace heed::perf

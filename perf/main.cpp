@@ -27,7 +27,6 @@ void add_rows(const Options& options) {
   if (options.shapes.empty()) return;
   if (!options.no_stages) add_peak_rows(options);
   add_attention_rows(options);
-  if (!options.no_naive) add_naive_rows(options);
   if (!options.no_stages) add_stage_rows(options);
 }
 

@@ -62,42 +62,36 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--product", options.product,
                  "What computes the projections of blocks: what this build has of heed, cblas")
       ->type_name("NAME");
-  app.add_flag("--forms", options.forms,
-               "Instead of all else, each form of attention in turns with the plain one");
-  app.add_flag("--backward", options.backward,
-               "Instead of all else, gradients of attention beside the forward run")
-      ->excludes("--forms");
-  app.add_flag(
-         "--blocks", options.blocks,
-         "Instead of all else, multi-head blocks: projections and attention, together and apart;\n"
-         "with --backward their gradients")
-      ->excludes("--forms");
-  app.add_flag("--graphs", options.graphs,
-               "Instead of all else, attention over graphs beside loops that only gather;\n"
-               "with --backward its gradients")
-      ->excludes("--forms")
-      ->excludes("--blocks");
-  app.add_flag("--decode", options.decode,
-               "Instead of all else, few query rows over many keys beside loops that only read")
-      ->excludes("--forms")
-      ->excludes("--backward")
-      ->excludes("--blocks")
-      ->excludes("--graphs");
-  app.add_option(
-         "--ranks", options.ranks,
-         "Instead of all else, attention over so many ranks of MPI, which are started here; "
-         "strong and weak scaling")
-      ->type_name("N[,M...]")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::Range(1, 1024))
-      ->excludes("--forms")
-      ->excludes("--backward")
-      ->excludes("--blocks")
-      ->excludes("--graphs")
-      ->excludes("--decode");
+  CLI::Option* const backward =
+      app.add_flag("--backward", options.backward,
+                   "Instead of all else, gradients of attention beside the forward run");
+  CLI::Option* const blocks = app.add_flag(
+      "--blocks", options.blocks,
+      "Instead of all else, multi-head blocks: projections and attention, together and apart;\n"
+      "with --backward their gradients");
+  CLI::Option* const graphs =
+      app.add_flag("--graphs", options.graphs,
+                   "Instead of all else, attention over graphs beside loops that only gather;\n"
+                   "with --backward its gradients");
+  CLI::Option* const forms =
+      app.add_flag("--forms", options.forms,
+                   "Instead of all else, each form of attention in turns with the plain one");
+  CLI::Option* const decode = app.add_flag(
+      "--decode", options.decode,
+      "Instead of all else, few query rows over many keys beside loops that only read");
+  CLI::Option* const ranks =
+      app.add_option("--ranks", options.ranks,
+                     "Instead of all else, attention over so many ranks of MPI, which are started "
+                     "here; strong and weak scaling")
+          ->type_name("N[,M...]")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->check(CLI::Range(1, 1024));
+  blocks->excludes(graphs);
+  for (CLI::Option* const one : {forms, decode, ranks})
+    for (CLI::Option* const other : {forms, backward, blocks, graphs, decode, ranks})
+      if (one != other) one->excludes(other);
   app.add_flag("--no-stages", options.no_stages, "Leave out stage/... and peak/...");
-  app.add_flag("--no-naive", options.no_naive, "Leave out naive/...");
   app.add_flag("--details", options.details,
                "Every row as it finishes, with all counters, before the table of medians");
   app.footer(std::string("Shapes are spelled\n  ") + kWorkloadGrammar + "\nor, over graphs,\n  " +

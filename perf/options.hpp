@@ -26,7 +26,6 @@ struct Options {
   std::vector<int> ranks;  ///< of MPI: strong/... and weak/... instead of all other rows
   std::vector<std::string> weak_shapes, weak_graph_shapes;  ///< those of one rank
   bool no_stages = false;
-  bool no_naive = false;
   bool details = false;  ///< every row as it finishes, before the table
   bool help = false;
   std::vector<std::string> benchmark;  ///< the arguments left over: Google Benchmark's

@@ -49,7 +49,6 @@ class Heed:
         command = [
             *self.command,
             "--no-stages",
-            "--no-naive",
             f"--shape={workload}",
             f"--threads={threads}",
             "--benchmark_format=json",

@@ -27,9 +27,7 @@ LISTED = [
      ["decode/B2_H4_Hkv2_Lq4_Lkv64_D8_layers3_causalBR_ragged_bf16"]),
     (["--decode", "--shape", "B1_H1_Lq1_Lkv1048576_D128_layers8"],
      ["decode/B1_H1_Lq1_Lkv1048576_D128_layers8"]),
-    (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8"],
-     ["attention/B1_H1_Lq1_Lkv16_D8", "naive/B1_H1_Lq1_Lkv16_D8"]),
-    # The textbook reads no 8-bit numbers, and has one layer.
+    (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8"], ["attention/B1_H1_Lq1_Lkv16_D8"]),
     (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8_i8"], ["attention/B1_H1_Lq1_Lkv16_D8_i8"]),
     (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8_layers2"], ["attention/B1_H1_Lq1_Lkv16_D8_layers2"]),
     (["--backward", "--shape", "B1_H1_Lq4_Lkv16_D8_bf16"], ["backward/B1_H1_Lq4_Lkv16_D8_bf16"]),
@@ -37,11 +35,11 @@ LISTED = [
      ["backward/B1_H1_L4_D8_W8", "backward/er_N10_deg2_H1_D8"]),
     (["--decode", "--shape", "append4_Hkv2_D8_i8"], ["append/append4_Hkv2_D8_i8"]),
     (["--shape", "append4_Hkv2_D8_rotary"], ["append/append4_Hkv2_D8_rotary"]),
-    (["--no-stages", "--no-naive", "--shape", "B1_H1_L16777216_D64_window9"],
+    (["--no-stages", "--shape", "B1_H1_L16777216_D64_window9"],
      ["attention/B1_H1_L16777216_D64_window9"]),
     (["--forms", "--shape", "B2_H1_L16_D8_layers2_ragged"], ["form/B2_H1_L16_D8_layers2_ragged"]),
     (["--no-stages", "--shape", "B2_H1_L16_D8_ragged_pages16_nhd"],
-     ["attention/B2_H1_L16_D8_ragged_pages16_nhd", "naive/B2_H1_L16_D8_ragged_pages16_nhd"]),
+     ["attention/B2_H1_L16_D8_ragged_pages16_nhd"]),
 ]
 
 # Arguments, and what is said about them.
@@ -61,7 +59,7 @@ REFUSED = [
      '--decode: takes shapes of dense attention, or rows to append, which "B1_H1_L4_D8_W8" is not'),
     (["--decode", "--shape", "er_N10_deg2_H1_D8"],
      '--decode: takes shapes of dense attention, or rows to append, which "er_N10_deg2_H1_D8" is not'),
-    (["--backward", "--forms"], "--forms excludes --backward"),
+    (["--backward", "--forms"], "--backward excludes --forms"),
     (["--backward", "--decode"], "--backward excludes --decode"),
     (["--backward", "--shape", "append1_Hkv1_D8"],
      '--backward: takes shapes of attention, of blocks and of graphs, which "append1_Hkv1_D8" is not'),
@@ -351,7 +349,7 @@ class Counters(unittest.TestCase):
 
     def test_screen(self):
         """The table alone, with what rows say of themselves; before it the rows, where they are asked for."""
-        for kind in (["--decode"], ["--backward"], ["--no-stages", "--no-naive"]):
+        for kind in (["--decode"], ["--backward"], ["--no-stages"]):
             with self.subTest(kind):
                 arguments = [*kind, *ONE, *BRIEF, *shapes(["B1_H2_L16_D8"])]
                 alone = run(*arguments)
