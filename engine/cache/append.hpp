@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/cache/cache.hpp"
-#include "engine/cache/positions.hpp"
+#include "engine/dense/rotate.hpp"
 #include "engine/tensor/layout.hpp"
 
 namespace heed {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/cache/positions.hpp"
+#include "engine/dense/rotate.hpp"
 #include "engine/cache/sequences.hpp"
 #include "engine/dense/problem.hpp"
 #include "engine/runtime/array.hpp"

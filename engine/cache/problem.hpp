@@ -6,7 +6,7 @@
 
 #include "api/heed.h"
 #include "engine/tensor/element.hpp"
-#include "engine/tensor/rotary.hpp"
+#include "engine/dense/rotate.hpp"
 
 namespace heed {
 
