@@ -7,7 +7,7 @@
 #include "api/shim.hpp"
 #include "engine/check/merge.hpp"
 #include "engine/check/rotate.hpp"
-#include "engine/context/backend.hpp"
+#include "engine/context/choices.hpp"
 #include "engine/context/context.hpp"
 #include "engine/context/isa.hpp"
 #include "engine/dense/attention.hpp"

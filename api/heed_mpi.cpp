@@ -6,7 +6,7 @@
 
 #include "engine/mpi/graph/plan.hpp"
 #include "engine/mpi/plan.hpp"
-#include "engine/runtime/guarded.hpp"
+#include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"
 
 namespace {

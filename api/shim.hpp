@@ -17,7 +17,7 @@
 #include "engine/multihead/multihead.hpp"
 #include "engine/multihead/verbose.hpp"
 #include "engine/runtime/allocator.hpp"
-#include "engine/runtime/guarded.hpp"
+#include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"
 
 namespace heed {

@@ -7,7 +7,6 @@
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/structs.hpp"
-#include "engine/runtime/within.hpp"
 #include "engine/tensor/layout.hpp"
 
 namespace heed {

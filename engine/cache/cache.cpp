@@ -3,8 +3,8 @@
 #include <new>
 
 #include "engine/runtime/allocator.hpp"
-#include "engine/runtime/large_pages.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/runtime/workspace.hpp"
 
 namespace heed {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "engine/runtime/error.hpp"
-#include "engine/runtime/tell.hpp"
+#include "engine/runtime/text.hpp"
 
 namespace heed {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "engine/dense/verbose.hpp"
-#include "engine/runtime/tell.hpp"
+#include "engine/runtime/text.hpp"
 
 namespace heed {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "engine/check/attention.hpp"
 #include "engine/check/numbers.hpp"
-#include "engine/runtime/tell.hpp"
+#include "engine/runtime/text.hpp"
 
 namespace heed {
 namespace {

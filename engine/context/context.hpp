@@ -5,10 +5,8 @@
 #include <cstdint>
 
 #include "api/heed.h"
-#include "engine/context/backend.hpp"
-#include "engine/context/caches.hpp"
+#include "engine/context/choices.hpp"
 #include "engine/context/cpu.hpp"
-#include "engine/context/precision.hpp"
 #include "engine/context/tuning.hpp"
 #include "engine/kernels/table.hpp"
 #include "engine/parallel/parallel_for.hpp"

@@ -1,5 +1,7 @@
-// Which CPU this is, by what it says of itself.
+// Which CPU this is, by its own account, and its data caches.
 #pragma once
+
+#include <cstddef>
 
 namespace heed {
 
@@ -11,5 +13,21 @@ struct CpuName {
   char text[40];
 };
 CpuName cpu_name();
+
+/// The data caches that tiles are sized by.
+struct Caches {
+  std::size_t l1_bytes;  ///< per core
+  std::size_t l2_bytes;  ///< per core
+};
+
+/// Asks the operating system; sizes that it does not know are taken to be 32 KiB and 512 KiB.
+Caches read_caches();
+
+/// The cache size that tiles are cut for: the L2 cache, up to a size beyond which larger tiles gain
+/// nothing but larger workspaces.
+inline std::size_t tile_cache(const Caches& caches) {
+  constexpr std::size_t kLargest = std::size_t{1} << 20;
+  return caches.l2_bytes < kLargest ? caches.l2_bytes : kLargest;
+}
 
 }  // namespace heed

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/context/precision.hpp"
+#include "engine/context/choices.hpp"
 #include "engine/parallel/executor.hpp"
 
 namespace heed {

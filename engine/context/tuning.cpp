@@ -4,15 +4,271 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
+#include <limits>
+#include <string_view>
 #include <system_error>
 
-#include "engine/context/tuning_lines.hpp"
+#include "engine/context/environment.hpp"
 #include "engine/runtime/descriptor.hpp"
+#include "engine/runtime/text.hpp"
+#include "engine/tensor/element.hpp"
 
 namespace heed {
 namespace {
+
+using std::string_view;
+
+/// A tuning file, and how far it has been read.
+struct TuningFile {
+  const char* path;
+  const char* source;  ///< who named it
+  unsigned line;       ///< 0: it as a whole
+
+  /// Throws an Error that names the file, and the line if there is one.
+  [[noreturn, gnu::format(printf, 3, 4)]] void refuse(heed_status status, const char* why,
+                                                      ...) const;
+};
+
+/// A CPU and ISA.
+struct TuningFor {
+  std::string_view cpu, isa;
+};
+
+void TuningFile::refuse(heed_status status, const char* why, ...) const {
+  char reason[200];
+  std::va_list arguments;
+  va_start(arguments, why);
+  (void)std::vsnprintf(reason, sizeof reason, why, arguments);
+  va_end(arguments);
+  Text at;
+  if (line > 0) at.add("line %u: ", line);
+  fail(status, "%s is \"%.80s\"; %s%s", source, path, at.c_str(), reason);
+}
+
+constexpr std::int64_t kMostSize = std::int64_t{1} << 40;  // as sizes of problems
+constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+constexpr string_view kBlanks = " \t\r";
+
+/// What a condition's value is written as.
+enum class Words { kNumbers, kTypes, kNoYes };
+
+struct Condition {
+  string_view name;
+  std::int64_t TuningKey::*field;
+  Words words;
+};
+constexpr Condition kConditions[] = {
+    {"key", &TuningKey::key, Words::kTypes},
+    {"value", &TuningKey::value, Words::kTypes},
+    {"features", &TuningKey::features, Words::kNumbers},
+    {"value_features", &TuningKey::value_features, Words::kNumbers},
+    {"rows", &TuningKey::rows, Words::kNumbers},
+    {"keys", &TuningKey::keys, Words::kNumbers},
+    {"heads", &TuningKey::heads, Words::kNumbers},
+    {"threads", &TuningKey::threads, Words::kNumbers},
+    {"causal", &TuningKey::causal, Words::kNoYes}};
+
+/// The word of a number, nullptr past the last.
+const char* word(Words words, std::int64_t number) {
+  constexpr const char* kNoYes[] = {"no", "yes"};
+  constexpr auto kLast = static_cast<std::int64_t>(ElementType::kF8E4M3);
+  if (words == Words::kNoYes) return number < 2 ? kNoYes[number] : nullptr;
+  return number <= kLast ? name_of(static_cast<ElementType>(number)) : nullptr;
+}
+
+/// As much of a file's text as a message shows, for "%.*s".
+int shown(string_view text) { return static_cast<int>(std::min<std::size_t>(text.size(), 40)); }
+
+/// Takes a line, or a word of one, off the front of the text, with the character that ends it.
+string_view take(string_view& text, string_view ends) {
+  const string_view taken = text.substr(0, text.find_first_of(ends));
+  text.remove_prefix(std::min(taken.size() + 1, text.size()));
+  return taken;
+}
+
+string_view take_word(string_view& line) {
+  line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+  return take(line, kBlanks);
+}
+
+/// Takes a number off the front; 0 if there is none up to `most`.
+std::int64_t take_number(string_view& text, std::int64_t most) {
+  std::int64_t number = 0;
+  for (; !text.empty() && text[0] >= '0' && text[0] <= '9'; text.remove_prefix(1))
+    number = std::min(10 * number + (text[0] - '0'), most + 1);
+  return number > most ? 0 : number;
+}
+
+/// "name=value"; no name if the line ends.
+struct Item {
+  string_view name, value;
+};
+
+Item take_item(const TuningFile& file, string_view& line) {
+  const string_view text = take_word(line);
+  const std::size_t sign = text.find('=');
+  if (text.empty()) return {};
+  if (sign == string_view::npos || sign == 0 || sign + 1 == text.size())
+    file.refuse(HEED_STATUS_CORRUPT, "it has \"%.*s\"; it must be NAME=VALUE", shown(text),
+                text.data());
+  return {text.substr(0, sign), text.substr(sign + 1)};
+}
+
+[[noreturn]] void refuse_value(const TuningFile& file, const Item& item, const char* must_be) {
+  file.refuse(HEED_STATUS_CORRUPT, "%.*s is \"%.*s\"; it must be %s", shown(item.name),
+              item.name.data(), shown(item.value), item.value.data(), must_be);
+}
+
+void check_given_once(const TuningFile& file, const Item& item, bool given) {
+  if (given)
+    file.refuse(HEED_STATUS_CORRUPT, "%.*s is given twice", shown(item.name), item.name.data());
+}
+
+void read_tile(const TuningFile& file, const Item& item, std::uint32_t& tile) {
+  check_given_once(file, item, tile != 0);
+  string_view rest = item.value;
+  tile = static_cast<std::uint32_t>(take_number(rest, kMaxTile));
+  static_assert(kMaxTile == 65536, "is in the message");
+  if (tile == 0 || !rest.empty()) refuse_value(file, item, "a whole number from 1 to 65536");
+}
+
+void read_range(const TuningFile& file, const Item& item, std::int64_t& least, std::int64_t& most) {
+  string_view rest = item.value;
+  least = most = take_number(rest, kMostSize);
+  if (!rest.empty() && rest[0] == '-') {
+    rest.remove_prefix(1);
+    most = take_number(rest, kMostSize);
+  }
+  if (least == 0 || most < least || !rest.empty())
+    refuse_value(file, item, "a whole number from 1 to 2^40, or two with a - between");
+}
+
+void read_condition(const TuningFile& file, const Item& item, TunedTiles& tiles) {
+  const auto* const condition =
+      std::find_if(std::begin(kConditions), std::end(kConditions),
+                   [&](const Condition& known) { return item.name == known.name; });
+  Text choices;
+  if (condition == std::end(kConditions)) {
+    for (const Condition& known : kConditions) choices.add_item(known.name.data());
+    file.refuse(HEED_STATUS_CORRUPT, "it has \"%.*s=\"; the name must be tile_q, tile_kv, %s",
+                shown(item.name), item.name.data(), choices.c_str());
+  }
+  std::int64_t& least = tiles.least.*condition->field;
+  std::int64_t& most = tiles.most.*condition->field;
+  check_given_once(file, item, most != kAny);
+  if (condition->words == Words::kNumbers) return read_range(file, item, least, most);
+  for (std::int64_t i = 0; const char* const name = word(condition->words, i); ++i) {
+    choices.add_item(name);
+    if (item.value == name) least = most = i;
+  }
+  if (most == kAny) refuse_value(file, item, choices.c_str());
+}
+
+TunedTiles read_tiles(const TuningFile& file, string_view line) {
+  TunedTiles tiles{};
+  tiles.line = file.line;
+  for (const Condition& condition : kConditions) tiles.most.*condition.field = kAny;
+  for (Item item = take_item(file, line); !item.name.empty(); item = take_item(file, line)) {
+    if (item.name == "tile_q") {
+      read_tile(file, item, tiles.tile_q);
+    } else if (item.name == "tile_kv") {
+      read_tile(file, item, tiles.tile_kv);
+    } else {
+      read_condition(file, item, tiles);
+    }
+  }
+  if (tiles.tile_q == 0 && tiles.tile_kv == 0)
+    file.refuse(HEED_STATUS_CORRUPT, "it has neither tile_q nor tile_kv");
+  return tiles;
+}
+
+TuningFor read_section(const TuningFile& file, string_view line) {
+  const Item cpu = take_item(file, line);
+  const Item isa = take_item(file, line);
+  if (isa.name != "isa" || !take_word(line).empty())
+    file.refuse(HEED_STATUS_CORRUPT, "it has \"cpu=%.*s\"; isa=NAME must follow, and nothing else",
+                shown(cpu.value), cpu.value.data());
+  return {cpu.value, isa.value};
+}
+
+void read_version(const TuningFile& file, string_view line) {
+  const string_view format = take_word(line);
+  const string_view version = take_word(line);
+  const string_view more = take_word(line);
+  if (format != "heed-tuning")
+    file.refuse(HEED_STATUS_CORRUPT, "it begins with \"%.*s\"; it must be \"heed-tuning 1\"",
+                shown(format), format.data());
+  if (version != "1")
+    file.refuse(HEED_STATUS_UNSUPPORTED, "the version is \"%.*s\"; this library reads 1",
+                shown(version), version.data());
+  if (!more.empty())
+    file.refuse(HEED_STATUS_CORRUPT, "it goes on with \"%.*s\"; it must be \"heed-tuning 1\"",
+                shown(more), more.data());
+}
+
+/// Refuses what could steer a terminal that a message is printed on.
+void check_characters(const TuningFile& file, string_view line) {
+  for (const char c : line)
+    if ((c < ' ' || c > '~') && kBlanks.find(c) == string_view::npos)
+      file.refuse(HEED_STATUS_CORRUPT, "it has the byte 0x%02x; it must be ASCII text",
+                  static_cast<unsigned char>(c));
+}
+
+/// The line without blanks in front and what a # begins.
+string_view without_comment(string_view line) {
+  line = line.substr(0, line.find('#'));
+  line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+  return line;
+}
+
+/// How many lines of the text give tiles for these; they go to `tiles` unless it is nullptr. All
+/// lines are checked.
+std::int64_t read_lines(TuningFile file, string_view text, const TuningFor& here,
+                        TunedTiles* tiles) {
+  std::int64_t count = 0;
+  TuningFor section;
+  TuningFor other = {"none", "none"};
+  bool found = false;
+  const auto is_here = [&] { return section.cpu == here.cpu && section.isa == here.isa; };
+  for (file.line = 1; file.line == 1 || !text.empty(); ++file.line) {
+    string_view line = take(text, "\n");
+    check_characters(file, line);
+    line = without_comment(line);
+    if (file.line == 1) {
+      read_version(file, line);
+    } else if (line.substr(0, 4) == "cpu=") {
+      section = read_section(file, line);
+      found = found || is_here();
+      if (!is_here()) other = section;
+    } else if (!line.empty()) {
+      if (section.cpu.empty())
+        file.refuse(HEED_STATUS_CORRUPT, "a line cpu=NAME isa=NAME must come before it");
+      const TunedTiles read = read_tiles(file, line);
+      if (!is_here()) continue;
+      if (tiles != nullptr) tiles[count] = read;
+      ++count;
+    }
+  }
+  file.line = 0;
+  if (!found)
+    file.refuse(HEED_STATUS_INVALID_ARGUMENT,
+                "it is for cpu=%.*s isa=%.*s; it must be for this one, cpu=%.*s isa=%.*s",
+                shown(other.cpu), other.cpu.data(), shown(other.isa), other.isa.data(),
+                shown(here.cpu), here.cpu.data(), shown(here.isa), here.isa.data());
+  return count;
+}
+
+/// Whether the tiles are for such problems.
+bool covers(const TunedTiles& tiles, const TuningKey& key) {
+  return std::all_of(std::begin(kConditions), std::end(kConditions), [&](const Condition& c) {
+    return tiles.least.*c.field <= key.*c.field && key.*c.field <= tiles.most.*c.field;
+  });
+}
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 16;
 

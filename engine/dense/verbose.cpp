@@ -1,7 +1,7 @@
 #include "engine/dense/verbose.hpp"
 
 #include "engine/dense/strategy.hpp"
-#include "engine/runtime/tell.hpp"
+#include "engine/runtime/text.hpp"
 
 namespace heed {
 namespace {

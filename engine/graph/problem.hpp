@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "api/heed.h"
-#include "engine/context/backend.hpp"
+#include "engine/context/choices.hpp"
 #include "engine/projection/matrix.hpp"
 #include "engine/tensor/layout.hpp"
 #include "engine/tensor/scale.hpp"

@@ -1,6 +1,5 @@
 #include "engine/graph/verbose.hpp"
 
-#include "engine/runtime/tell.hpp"
 #include "engine/runtime/text.hpp"
 #include "engine/tensor/heads.hpp"
 

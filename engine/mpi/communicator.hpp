@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "engine/runtime/guarded.hpp"
+#include "engine/runtime/error.hpp"
 
 namespace heed::mpi {
 

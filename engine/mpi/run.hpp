@@ -10,7 +10,7 @@
 
 #include "api/heed_mpi.h"
 #include "engine/mpi/communicator.hpp"
-#include "engine/runtime/tell.hpp"
+#include "engine/runtime/text.hpp"
 
 namespace heed::mpi {
 

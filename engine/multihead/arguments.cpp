@@ -3,7 +3,6 @@
 #include "engine/projection/given.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"
-#include "engine/runtime/within.hpp"
 
 namespace heed {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "engine/parallel/parallel_for.hpp"
+#include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/runtime/within.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed {

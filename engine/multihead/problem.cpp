@@ -3,7 +3,6 @@
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/structs.hpp"
-#include "engine/runtime/within.hpp"
 
 namespace heed {
 

@@ -1,7 +1,7 @@
 #include "engine/multihead/verbose.hpp"
 
 #include "engine/dense/verbose.hpp"
-#include "engine/runtime/tell.hpp"
+#include "engine/runtime/text.hpp"
 #include "engine/tensor/heads.hpp"
 
 namespace heed {

@@ -5,8 +5,8 @@
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/projection/cblas.hpp"
 #include "engine/projection/multiply.hpp"
+#include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/runtime/within.hpp"
 #include "engine/runtime/workspace.hpp"
 #include "engine/tensor/products.hpp"
 

@@ -5,7 +5,6 @@
 
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/gradient.hpp"
 #include "engine/tensor/numbers.hpp"
 
 namespace heed {

@@ -1,8 +1,10 @@
-// How a refusal travels: thrown as an Error inside the engine, turned into a status and a
-// message at the C boundary.
+// How a refusal travels: thrown as an Error inside the engine, turned into a status and a message
+// at the C boundary, which no exception leaves.
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <new>
 
 #include "api/heed.h"
 
@@ -23,5 +25,43 @@ void check_reserved(const char* field, std::uint32_t value);
 /// The latest message of this thread, for heed_last_error().
 void set_last_error(const char* message) noexcept;
 const char* last_error() noexcept;
+
+/// Runs function. Messages of refusals say which part of a request was refused: they begin with
+/// `where`, as in "desc.attention: desc.scale ...".
+template <class Function>
+auto within(const char* where, Function&& function) {
+  try {
+    return function();
+  } catch (const Error& inner) {
+    fail(inner.status, "%s: %s", where, inner.message);
+  }
+}
+
+/// Runs function at the C boundary: an exception becomes a status and the latest message.
+template <class Function>
+heed_status guarded(Function&& function) noexcept {
+  try {
+    function();
+    return HEED_STATUS_OK;
+  } catch (const Error& error) {
+    set_last_error(error.message);
+    return error.status;
+  } catch (const std::bad_alloc&) {
+    set_last_error("the C++ runtime is out of memory");
+    return HEED_STATUS_OUT_OF_MEMORY;
+  } catch (const std::exception& error) {
+    set_last_error(error.what());
+    return HEED_STATUS_INTERNAL;
+  } catch (...) {
+    set_last_error("an exception of unknown type");
+    return HEED_STATUS_INTERNAL;
+  }
+}
+
+template <class T>
+T& required(T* pointer, const char* name) {
+  if (pointer == nullptr) fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL", name);
+  return *pointer;
+}
 
 }  // namespace heed

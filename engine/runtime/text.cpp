@@ -16,4 +16,13 @@ void Text::add(const char* format, ...) {
                 : sizeof text_ - 1;
 }
 
+void tell(const char* format, ...) noexcept {
+  char text[1024];
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  std::fprintf(stderr, "heed: %s\n", text);
+}
+
 }  // namespace heed

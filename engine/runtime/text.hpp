@@ -1,10 +1,11 @@
-// A text of fixed capacity, for messages; what does not fit is cut.
+// Texts of messages, and the one place that prints them.
 #pragma once
 
 #include <cstddef>
 
 namespace heed {
 
+/// A text of fixed capacity: longer ones are cut.
 class Text {
  public:
   [[gnu::format(printf, 2, 3)]] void add(const char* format, ...);
@@ -20,5 +21,9 @@ class Text {
   char text_[384] = "";
   std::size_t used_ = 0;
 };
+
+/// For those who ask with HEED_VERBOSE or checked mode. Prints "heed: ", the message and a newline
+/// to stderr, at once.
+[[gnu::format(printf, 1, 2)]] void tell(const char* format, ...) noexcept;
 
 }  // namespace heed

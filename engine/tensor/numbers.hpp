@@ -1,8 +1,12 @@
-// Loops over numbers that lie one after the other, too small for a kernel. They take a fixed number
-// at a time, because compilers turn that into vectors even where they look for no others (-O2).
+// Loops over values that lie one after the other, too small for a kernel. They take a fixed number
+// at a time, because compilers turn that into vectors even where they look for no others (-O2). And
+// how gradients leave.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+
+#include "engine/tensor/layout.hpp"
 
 namespace heed {
 
@@ -46,6 +50,19 @@ template <class Real>
 void multiply_by_cap_slope(const Real* tanh, std::size_t count, Real* gradients) {
   for (std::size_t i = 0; i < count; ++i)
     if (gradients[i] != 0) gradients[i] *= (1 - tanh[i]) * (1 + tanh[i]);
+}
+
+/// Writes a row of a gradient, `values`, or adds them to what is there, which passes through
+/// `room`.
+template <class Real>
+void write_gradient(const KernelTable<Real>& kernels, const Layout& layout, bool accumulate,
+                    Real* values, std::int64_t count, Real* room, std::byte* to) {
+  const auto features = static_cast<std::size_t>(count);
+  if (accumulate) {
+    kernels.numbers.read(layout.type, to, layout.strides.feature, features, room);
+    add_numbers(room, features, values);
+  }
+  kernels.numbers.write(layout.type, values, features, to, layout.strides.feature);
 }
 
 }  // namespace heed

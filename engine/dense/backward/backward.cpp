@@ -25,7 +25,7 @@
 #include "engine/dense/backward/split.hpp"
 #include "engine/dense/verbose.hpp"
 #include "engine/parallel/parallel_for.hpp"
-#include "engine/runtime/tell.hpp"
+#include "engine/runtime/text.hpp"
 #include "engine/runtime/workspace.hpp"
 #include "engine/tensor/numbers.hpp"
 #include "engine/tensor/rows.hpp"

@@ -5,7 +5,6 @@
 
 #include "engine/dense/backward/reader.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/gradient.hpp"
 #include "engine/tensor/numbers.hpp"
 
 namespace heed {

@@ -6,7 +6,7 @@
 #include "engine/dense/backward/products.hpp"
 #include "engine/dense/backward/reader.hpp"
 #include "engine/dense/backward/scores.hpp"
-#include "engine/tensor/gradient.hpp"
+#include "engine/tensor/numbers.hpp"
 
 namespace heed {
 

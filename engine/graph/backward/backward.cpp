@@ -10,7 +10,7 @@
 #include "engine/graph/project.hpp"
 #include "engine/graph/verbose.hpp"
 #include "engine/parallel/ranges.hpp"
-#include "engine/runtime/tell.hpp"
+#include "engine/runtime/text.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed {

@@ -5,7 +5,6 @@
 
 #include "engine/graph/backward/plan.hpp"
 #include "engine/graph/scores.hpp"
-#include "engine/tensor/gradient.hpp"
 #include "engine/tensor/log_sum_exp.hpp"
 #include "engine/tensor/numbers.hpp"
 

@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "engine/mpi/graph/plan.hpp"
-#include "engine/runtime/large_pages.hpp"
 #include "engine/runtime/structs.hpp"
 #include "engine/runtime/workspace.hpp"
 

@@ -2,7 +2,6 @@
 #include "engine/multihead/backward/backward.hpp"
 #include "engine/multihead/multihead.hpp"
 #include "engine/runtime/error.hpp"
-#include "engine/runtime/within.hpp"
 
 namespace heed {
 namespace {

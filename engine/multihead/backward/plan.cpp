@@ -4,8 +4,8 @@
 
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/projection/over_rows.hpp"
+#include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/runtime/within.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed {

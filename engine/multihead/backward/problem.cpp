@@ -2,7 +2,6 @@
 
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"
-#include "engine/runtime/within.hpp"
 
 namespace heed {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/context/backend.hpp"
+#include "engine/context/choices.hpp"
 
 #include <cstring>
 
@@ -16,6 +16,27 @@ constexpr Backend kKinds[] = {
 };
 
 }  // namespace
+
+const char* name_of(Precision precision) {
+  switch (precision) {
+    case Precision::kExact:
+      return "exact";
+    case Precision::kDefault:
+      return "default";
+    case Precision::kHigh:
+      return "high";
+    case Precision::kMedium:
+      break;
+  }
+  return "medium";
+}
+
+std::optional<Precision> precision_named(std::string_view name) {
+  for (const Precision precision :
+       {Precision::kExact, Precision::kDefault, Precision::kHigh, Precision::kMedium})
+    if (name == name_of(precision)) return precision;
+  return std::nullopt;
+}
 
 std::size_t backend_count() { return sizeof kKinds / sizeof kKinds[0]; }
 Backend backend_at(std::size_t index) { return kKinds[index]; }
