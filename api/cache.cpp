@@ -5,7 +5,6 @@
 #include "api/shim.hpp"
 #include "engine/cache/append.hpp"
 #include "engine/cache/attention.hpp"
-#include "engine/cache/save.hpp"
 #include "engine/cache/sequences.hpp"
 #include "engine/check/append.hpp"
 #include "engine/runtime/structs.hpp"

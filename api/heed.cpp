@@ -10,7 +10,6 @@
 #include "engine/context/choices.hpp"
 #include "engine/context/context.hpp"
 #include "engine/context/isa.hpp"
-#include "engine/dense/attention.hpp"
 #include "engine/dense/merge.hpp"
 #include "engine/dense/rotate.hpp"
 #include "engine/dense/strategy.hpp"

@@ -5,7 +5,7 @@
 #include "api/shim.hpp"
 #include "engine/check/matrices.hpp"
 #include "engine/check/project.hpp"
-#include "engine/multihead/verbose.hpp"
+#include "engine/multihead/backward/plan.hpp"
 #include "engine/projection/project.hpp"
 #include "engine/projection/weights.hpp"
 #include "engine/runtime/structs.hpp"

@@ -25,7 +25,6 @@ set(HEED_MPI_SOURCES
 # What a shared heed keeps to itself.
 set(HEED_MPI_OWN_RUNTIME
   engine/runtime/error.cpp
-  engine/runtime/sizes.cpp
   engine/runtime/text.cpp)
 
 # heed_add_mpi_library(<name> <mpi>): linked to the imported library <mpi>.

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "engine/dense/rotate.hpp"
 #include "engine/cache/sequences.hpp"
 #include "engine/dense/problem.hpp"
-#include "engine/runtime/array.hpp"
+#include "engine/dense/rotate.hpp"
+#include "engine/runtime/allocator.hpp"
 
 namespace heed {
 

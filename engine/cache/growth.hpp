@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "engine/cache/sequences.hpp"
-#include "engine/runtime/array.hpp"
+#include "engine/runtime/allocator.hpp"
 
 namespace heed {
 

@@ -1,8 +1,8 @@
 #include <cmath>
 
+#include "engine/cache/cache.hpp"
 #include "engine/cache/format.hpp"
 #include "engine/cache/growth.hpp"
-#include "engine/cache/save.hpp"
 #include "engine/cache/sequences.hpp"
 #include "engine/cache/streams.hpp"
 #include "engine/runtime/error.hpp"

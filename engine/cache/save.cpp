@@ -1,9 +1,8 @@
-#include "engine/cache/save.hpp"
-
+#include "engine/cache/cache.hpp"
 #include "engine/cache/format.hpp"
 #include "engine/cache/sequences.hpp"
 #include "engine/cache/streams.hpp"
-#include "engine/runtime/array.hpp"
+#include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {

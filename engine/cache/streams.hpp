@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/runtime/array.hpp"
+#include "engine/runtime/allocator.hpp"
 #include "engine/runtime/checksum.hpp"
 
 namespace heed {

@@ -3,7 +3,7 @@
 #include "engine/check/numbers.hpp"
 #include "engine/check/overlap.hpp"
 #include "engine/check/run.hpp"
-#include "engine/multihead/backward/backward.hpp"
+#include "engine/multihead/backward/plan.hpp"
 
 namespace heed {
 namespace {

@@ -1,4 +1,3 @@
-#include "engine/dense/attention.hpp"
 
 #include "engine/dense/strategy.hpp"
 #include "engine/runtime/workspace.hpp"

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "engine/parallel/ranges.hpp"
-#include "engine/runtime/array.hpp"
+#include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/text.hpp"

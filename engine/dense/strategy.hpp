@@ -28,4 +28,9 @@ extern const Strategy kMixed;
 void recompute(const heed_attention_plan& plan, const heed_attention_args& args,
                std::byte* workspace);
 
+/// Checks the arguments and runs the strategy of the plan. Throws an Error before the first output
+/// is written, or not at all.
+void run_plan(const heed_attention_plan& plan, const heed_attention_args& args, void* workspace,
+              std::size_t bytes);
+
 }  // namespace heed

@@ -7,7 +7,7 @@
 
 #include "api/heed.h"
 #include "engine/context/context.hpp"
-#include "engine/runtime/array.hpp"
+#include "engine/runtime/allocator.hpp"
 
 namespace heed {
 

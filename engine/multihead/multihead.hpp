@@ -24,4 +24,8 @@ void project_and_attend(const heed_multihead_plan& plan, const heed_multihead_ar
 void run_plan(const heed_multihead_plan& plan, const heed_multihead_args& args, void* workspace,
               std::size_t bytes);
 
+/// HEED_VERBOSE=1: one line on stderr for a run that took `seconds`.
+void print_run(const heed_multihead_plan& plan, const heed_multihead_args& args,
+               double seconds) noexcept;
+
 }  // namespace heed

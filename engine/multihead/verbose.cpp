@@ -1,6 +1,7 @@
-#include "engine/multihead/verbose.hpp"
-
 #include "engine/dense/verbose.hpp"
+
+#include "engine/multihead/backward/plan.hpp"
+#include "engine/multihead/multihead.hpp"
 #include "engine/runtime/text.hpp"
 #include "engine/tensor/heads.hpp"
 

@@ -19,6 +19,11 @@ constexpr const ExecutorKind* kKinds[] = {
 #endif
 };
 
+class SerialExecutor final : public Executor {
+ public:
+  void run(std::uint32_t, Body body, void* argument) const override { body(argument, 0); }
+};
+
 class CallerExecutor final : public Executor {
  public:
   explicit CallerExecutor(const heed_executor& given) : given_(given) {}
@@ -31,6 +36,15 @@ class CallerExecutor final : public Executor {
 };
 
 }  // namespace
+
+const ExecutorKind kSerialExecutor = {
+    "serial",
+    [](const heed_allocator& allocator, std::uint32_t) -> Executor* {
+      return make<SerialExecutor>(allocator);
+    },
+    [](const heed_allocator& allocator, Executor* executor) {
+      destroy(allocator, static_cast<SerialExecutor*>(executor));
+    }};
 
 std::size_t executor_count() { return sizeof kKinds / sizeof kKinds[0]; }
 const ExecutorKind& executor_at(std::size_t index) { return *kKinds[index]; }

@@ -1,10 +1,9 @@
-#include "engine/projection/cblas.hpp"
-
 #include <cblas.h>
 
 #include <algorithm>
 #include <climits>
 
+#include "engine/projection/matmul.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"
 #include "engine/tensor/rows.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "engine/parallel/parallel_for.hpp"
-#include "engine/projection/cblas.hpp"
 #include "engine/projection/multiply.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"

@@ -2,7 +2,7 @@
 
 #include "engine/projection/given.hpp"
 #include "engine/projection/matmul.hpp"
-#include "engine/runtime/array.hpp"
+#include "engine/runtime/allocator.hpp"
 #include "engine/runtime/sizes.hpp"
 
 namespace heed {

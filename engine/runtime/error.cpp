@@ -3,6 +3,9 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "engine/runtime/sizes.hpp"
+#include "engine/runtime/text.hpp"
+
 namespace heed {
 namespace {
 
@@ -29,5 +32,15 @@ void set_last_error(const char* message) noexcept {
 }
 
 const char* last_error() noexcept { return latest; }
+
+void Size::refuse(const char* what, std::initializer_list<Field> fields) {
+  Text text;
+  for (const Field& field : fields) {
+    char item[64];
+    std::snprintf(item, sizeof item, "%s is %lld", field.name, static_cast<long long>(field.value));
+    text.add_item(item);
+  }
+  fail(HEED_STATUS_INVALID_ARGUMENT, "%s; %s overflows an address", text.c_str(), what);
+}
 
 }  // namespace heed

@@ -1,5 +1,5 @@
 // Checks the arguments of a run of a block's gradients.
-#include "engine/multihead/backward/backward.hpp"
+#include "engine/multihead/backward/plan.hpp"
 #include "engine/multihead/multihead.hpp"
 #include "engine/runtime/error.hpp"
 

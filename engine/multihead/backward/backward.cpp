@@ -8,10 +8,9 @@
 //   grad_input               = each of them times W^T
 //
 // Products are those of projections: a transposed matrix is one with other strides.
-#include "engine/multihead/backward/backward.hpp"
-
 #include <algorithm>
 
+#include "engine/multihead/backward/plan.hpp"
 #include "engine/multihead/multihead.hpp"
 #include "engine/multihead/rows.hpp"
 #include "engine/parallel/parallel_for.hpp"

@@ -57,4 +57,23 @@ double flops_of(const heed_multihead_backward_plan& plan);
 /// The most threads that any step uses.
 std::uint32_t workers_of(const heed_multihead_backward_plan& plan);
 
+/// The arguments of the attention inside. Its tensors lie in the workspace, or in what is kept.
+struct InnerBackward {
+  std::byte* tensors;
+  heed_attention_args attention;
+  heed_attention_backward_args args;  ///< except for `attention`
+};
+
+/// Throws an Error unless all arguments make sense.
+InnerBackward checked_arguments(const heed_multihead_backward_plan& plan,
+                                const MultiheadBackwardArgs& args, std::byte* workspace);
+
+/// Throws an Error before the first output is written, or not at all.
+void run_plan(const heed_multihead_backward_plan& plan, const heed_multihead_backward_args& args,
+              void* workspace, std::size_t bytes);
+
+/// HEED_VERBOSE=1: one line on stderr for a run that took `seconds`.
+void print_run(const heed_multihead_backward_plan& plan, const heed_multihead_backward_args& args,
+               double seconds) noexcept;
+
 }  // namespace heed
