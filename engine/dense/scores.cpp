@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/tensor/numbers.hpp"
+#include "engine/tensor/loops.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
@@ -226,7 +226,7 @@ template <class Real>
 void Scores<Real>::modify(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const {
   if (args_.alibi_slopes != nullptr) add_alibi(panel, block, scores);
   if (panel.bias != nullptr)
-    add_numbers(
+    add_values(
         panel.bias + (block.begin - panel.bias_begin) * static_cast<std::int64_t>(panel.pitch),
         block.keys * panel.pitch, scores);
   else if (args_.bias != nullptr)
@@ -297,7 +297,7 @@ void Scores<Real>::add_bias(const Panel<Real>& panel, const KeyBlock& block, Rea
 template <class Real>
 bool Scores<Real>::lay_bias(const Panel<Real>& panel, const KeyBlock& block, Real* to) const {
   const std::size_t count = block.keys * panel.pitch;
-  fill_numbers(Real{-0.0}, count, to);
+  fill_values(Real{-0.0}, count, to);
   add_bias(panel, block, static_cast<Real>(steps_.unit), to);
   return std::none_of(to, to + count, [](Real addend) {
     return std::isfinite(addend) && std::fabs(addend) > kHighestScore<Real> / 2;

@@ -105,9 +105,9 @@ void lay_out(MatmulPlan& plan) {
   const std::int64_t ins = plan.size.may_pair() ? kMostTileIn : kTileIn;
   slab.wide = take(std::max(ins, plan.panel_rows), std::max(plan.out_block, ins));
   slab.bias = take(1, plan.out_block);
-  const std::int64_t mended = plan.size.may_pair() ? plan.panel_rows : 0;
-  slab.again = take(mended, round_up(plan.out_block, kBlock));
-  slab.again_x = take(mended, ins);
+  const std::int64_t again = plan.size.may_pair() ? plan.panel_rows : 0;
+  slab.again = take(again, round_up(plan.out_block, kBlock));
+  slab.again_x = take(again, ins);
   slab.again_w = take(plan.size.may_pair() ? ins : 0, kBlock);
   slab.bytes = checked_slab(offsets, plan.size);
   plan.slab = slab;

@@ -8,7 +8,7 @@
 // Rows and matrices of bfloat16 meet as pairs where the context has them, which is exact but for
 // the order of sums and for subnormal numbers, which count as 0; those of other types as parts of
 // bfloat16 where it has these. Elements that are not finite then are multiplied again as numbers
-// (Multiply::mend), because infinity times 0 is NaN.
+// (Multiply::multiply_again), because infinity times 0 is NaN.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ struct MatmulSlab {
   std::size_t weights;       ///< one packed tile
   std::size_t wide;          ///< one tile, widened; or rows of x or y
   std::size_t bias;          ///< [out_block]
-  std::size_t again;         ///< [out_block][pitch]; this and what follows to mend
+  std::size_t again;         ///< [out_block][pitch]; this and the next for values multiplied again
   std::size_t again_x;       ///< a panel's part of x, [kMostTileIn][pitch]
   std::size_t again_w;       ///< one block of a tile, [kMostTileIn][value_block]
   std::size_t bytes;

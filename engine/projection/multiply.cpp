@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/numbers.hpp"
+#include "engine/tensor/loops.hpp"
 #include "engine/tensor/products.hpp"
 
 namespace heed {
@@ -25,8 +25,8 @@ Multiply<Real>::Multiply(const KernelTable<Real>& kernels, const Matmul& matmul,
       slab_(slab) {}
 
 template <class Real>
-void Multiply<Real>::run(std::int64_t part, std::int64_t begin, std::int64_t end) const {
-  const std::int64_t first = part * plan_.task_panels;
+void Multiply<Real>::run(std::int64_t task, std::int64_t begin, std::int64_t end) const {
+  const std::int64_t first = task * plan_.task_panels;
   const std::int64_t panels = std::min(plan_.task_panels, cut_.panels() - first);
   const std::int64_t step = packing_.tile_in();
   for (std::int64_t sweep = begin; sweep < end; sweep += plan_.sweep_out) {
@@ -43,7 +43,7 @@ void Multiply<Real>::run(std::int64_t part, std::int64_t begin, std::int64_t end
 template <class Real>
 typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, std::int64_t p,
                                                      const TileOf& tile, std::int64_t sweep) const {
-  const ItemCut::Place place = cut_.at(first_panel + p);
+  const ItemCut::RowSpan place = cut_.at(first_panel + p);
   const std::int64_t before = place.before - cut_.at(first_panel).before;  // rows of the task
   Panel panel{};
   static_cast<PanelRows&>(panel) = PanelRows::of(place.first, place.rows, kernels_.panels.lanes);
@@ -79,7 +79,7 @@ void Multiply<Real>::multiply_tile(std::int64_t first_panel, std::int64_t panels
     if (packs)
       pack_rows(kernels_, products_, matmul_.x, panel, k, ins, buffer(plan_.slab.wide), panel.x);
     for (std::int64_t i = 0; begins && start != nullptr && i < outs; ++i)
-      fill_numbers(start[i], panel.pitch, panel.accumulators + i * pitch);
+      fill_values(start[i], panel.pitch, panel.accumulators + i * pitch);
     if (begins && matmul_.adds)
       pack_rows<Real>(kernels_, kernels_.panels,
                       {matmul_.y.data, matmul_.y.layout, matmul_.y.per_batch}, panel, x, outs,
@@ -96,12 +96,12 @@ template <class Real>
 void Multiply<Real>::finish(const Panel& panel, std::int64_t x, std::int64_t outs) const {
   const auto numbers = static_cast<std::size_t>(outs) * panel.pitch;
   if (matmul_.parts.count > 0 && !kernels_.numbers.all_finite(panel.accumulators, numbers))
-    mend(panel, x, outs);
+    multiply_again(panel, x, outs);
   matmul_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
 }
 
 template <class Real>
-void Multiply<Real>::mend(const Panel& panel, std::int64_t x, std::int64_t outs) const {
+void Multiply<Real>::multiply_again(const Panel& panel, std::int64_t x, std::int64_t outs) const {
   const auto pitch = static_cast<std::int64_t>(panel.pitch);
   Real* const again = buffer(plan_.slab.again);
   Real* const rows = buffer(plan_.slab.again_x);

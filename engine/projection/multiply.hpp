@@ -13,8 +13,8 @@ class Multiply {
   /// The slab is the thread's.
   Multiply(const KernelTable<Real>& kernels, const Matmul& matmul, std::byte* slab);
 
-  /// Rows: the `part`-th plan.task_panels panels. Features out: [begin, end).
-  void run(std::int64_t part, std::int64_t begin, std::int64_t end) const;
+  /// Rows: the `task`-th plan.task_panels panels. Features out: [begin, end).
+  void run(std::int64_t task, std::int64_t begin, std::int64_t end) const;
 
  private:
   /// Rows are numbered as in x and y.
@@ -38,7 +38,7 @@ class Multiply {
   /// Multiplies features out [x, x + outs) of a panel again as numbers where results are not
   /// finite, and takes those alone, so that an element depends on its own row.
   void finish(const Panel& panel, std::int64_t x, std::int64_t outs) const;
-  void mend(const Panel& panel, std::int64_t x, std::int64_t outs) const;
+  void multiply_again(const Panel& panel, std::int64_t x, std::int64_t outs) const;
   /// The bias of features out [x, x + outs); nullptr: none.
   const Real* bias(std::int64_t x, std::int64_t outs) const;
   void store(const Panel& panel, std::int64_t x, std::int64_t outs) const;

@@ -5,7 +5,7 @@
 
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/numbers.hpp"
+#include "engine/tensor/loops.hpp"
 
 namespace heed {
 namespace {
@@ -42,9 +42,9 @@ void sum_rows(const KernelTable<Real>& kernels, const InputRows& rows, std::int6
         kernels.numbers.read(layout.type, from, layout.strides.feature,
                              static_cast<std::size_t>(features), wide);
       const Real* const row = in_place ? reinterpret_cast<const Real*>(from) : wide;
-      add_numbers(row, static_cast<std::size_t>(features), run);
+      add_values(row, static_cast<std::size_t>(features), run);
     }
-    add_numbers(run, static_cast<std::size_t>(features), total);
+    add_values(run, static_cast<std::size_t>(features), total);
   }
 }
 
@@ -62,7 +62,7 @@ bool exchanges(const heed_context& context, const Matrix& gradient) {
 
 /// to = x^T y, or grows by that; `to` has a row for every feature of x, and no gaps where no rows
 /// are given.
-void multiply_to(const RunThreads& threads, const MatmulPlan& plan, const RowPairs& rows,
+void multiply_to(const RunThreads& threads, const MatmulPlan& plan, const Factors& rows,
                  const OutputRows& to, bool adds) {
   const std::int64_t in = plan.size.rows;
   const std::int64_t out = plan.size.out;
@@ -92,7 +92,7 @@ MatmulPlan plan_over_rows(const heed_context& context, const char* field, const 
   return plan_matmul(context, field, {size.float64, size.in, rows, size.out}, claims);
 }
 
-void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const RowPairs& rows,
+void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const Factors& rows,
                         void* to, bool adds) {
   const std::int64_t in = plan.size.rows;
   const std::int64_t out = plan.size.out;
@@ -108,28 +108,28 @@ MatmulPlan plan_gradient(const heed_context& context, const char* field, bool fl
 }
 
 void write_gradient_of_matrix(const RunThreads& threads, const MatmulPlan& plan,
-                              const RowPairs& rows, const Matrix& gradient, void* to,
-                              bool accumulate, void* room) {
+                              const Factors& rows, const Matrix& gradient, void* to,
+                              bool accumulate, void* buffer) {
   const bool float64 = plan.size.float64;
   const bool exchanged = exchanges(threads.context, gradient);
   const std::int64_t in = plan.size.rows;
   const std::int64_t out = plan.size.out;
-  const RowPairs pairs = exchanged ? RowPairs{rows.y, rows.x, rows.count} : rows;
+  const Factors factors = exchanged ? Factors{rows.y, rows.x, rows.count} : rows;
   const auto turned = [&](Layout layout, bool turns) {
     if (turns) std::swap(layout.strides.row, layout.strides.feature);
     return layout;
   };
   if (gradient.layout.type == real_type(float64) && gradient.in_each == gradient.in &&
       !accumulate && rows.count > 0)
-    return multiply_to(threads, plan, pairs, {to, turned(gradient.layout, exchanged), in, out},
+    return multiply_to(threads, plan, factors, {to, turned(gradient.layout, exchanged), in, out},
                        false);
   const bool by_columns = lies_by_columns(gradient);
   const std::int64_t lines = by_columns ? gradient.out : gradient.in;
   const std::int64_t line = by_columns ? gradient.in : gradient.out;
   const Layout summed = rows_side_by_side(float64, lines, line).layout;
-  multiply_to(threads, plan, pairs, {room, turned(summed, exchanged != by_columns), in, out},
+  multiply_to(threads, plan, factors, {buffer, turned(summed, exchanged != by_columns), in, out},
               false);
-  write_rows(threads, float64, room, 0, lines,
+  write_rows(threads, float64, buffer, 0, lines,
              {to, turned(gradient.layout, by_columns), by_columns ? lines : gradient.in_each, line,
               accumulate});
 }
@@ -159,10 +159,10 @@ void write_sum_of_rows(const RunThreads& threads, bool float64, const InputRows&
     using Real = decltype(real);
     const KernelTable<Real>& kernels = kernels_of<Real>(*threads.context.kernels);
     Real total[kSumFeatures];
-    Real room[kSumFeatures];
+    Real buffer[kSumFeatures];
     const std::int64_t features = std::min(kSumFeatures, to.out - first);
     sum_rows(kernels, rows, count, first, features, total);
-    write_gradient(kernels, to.layout, to.accumulate, total, features, room,
+    write_gradient(kernels, to.layout, to.accumulate, total, features, buffer,
                    static_cast<std::byte*>(to.data) + first * to.layout.bytes);
   };
   parallel_for(threads.context.threads, {ceil_div(to.out, kSumFeatures), 1, threads.workers},

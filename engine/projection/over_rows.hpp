@@ -23,15 +23,15 @@ struct RunThreads {
   std::size_t slab_bytes;
 };
 
-/// `count` rows of two tensors, row by row.
-struct RowPairs {
+/// The factors of a product x^T y: `count` rows of two tensors.
+struct Factors {
   InputRows x, y;
   std::int64_t count;
 };
 
 /// to[in][out] = x^T y, or grows by that, for x of plan.size.rows features. Rows are summed in
 /// their order.
-void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const RowPairs& rows,
+void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const Factors& rows,
                         void* to, bool adds = false);
 
 /// Plans x^T y for the gradient of a matrix that lies so; it is of some product y = x W.
@@ -39,10 +39,10 @@ MatmulPlan plan_gradient(const heed_context& context, const char* field, bool fl
                          std::int64_t rows, const Matrix& gradient, std::int64_t claims);
 
 /// Writes x^T y, or adds it to what is there. What cannot be summed where it goes is summed in
-/// `room`, as many numbers of the arithmetic's type as the matrix has.
+/// `buffer`, as many numbers of the arithmetic's type as the matrix has.
 void write_gradient_of_matrix(const RunThreads& threads, const MatmulPlan& plan,
-                              const RowPairs& rows, const Matrix& gradient, void* to,
-                              bool accumulate, void* room);
+                              const Factors& rows, const Matrix& gradient, void* to,
+                              bool accumulate, void* buffer);
 
 /// Where a gradient goes: rows of `out` numbers, row t at row t % rows_each of matrix t /
 /// rows_each.

@@ -29,7 +29,7 @@ void pack(const heed_context& context, const PackJob& job, std::uint32_t workers
                     kernels.panels.lanes);
   const std::int64_t width = round_up(job.features, PanelGeometry::row_padding);
   const auto pack_panel = [&](std::int64_t p, Real* wide) {
-    const ItemCut::Place place = cut.at(p);
+    const ItemCut::RowSpan place = cut.at(p);
     const PanelRows panel = PanelRows::of(place.first, place.rows, kernels.panels.lanes);
     Real* const to = static_cast<Real*>(job.panels) + place.before * width;
     for (std::int64_t k = 0; k < job.features; k += kPackFeatures)

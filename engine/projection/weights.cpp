@@ -100,17 +100,17 @@ Matrix rows_side_by_side(bool float64, std::int64_t in, std::int64_t out) {
 }
 
 PlainMatrix plain_matrix(const Kernels& kernels, bool float64, const MatrixArgument& given,
-                         void* room) {
+                         void* buffer) {
   const heed_weights* const prepared = given.prepared;
   const Matrix& m = *given.matrix;
   if (prepared == nullptr && m.in_each == m.in) return {m, given.data};
   const Matrix rows = rows_side_by_side(float64, m.in, m.out);
   if (prepared != nullptr && prepared->backend == Backend::kCblas) return {rows, prepared->data};
   with_real(float64, [&](auto real) {
-    auto* const to = static_cast<decltype(real)*>(room);
+    auto* const to = static_cast<decltype(real)*>(buffer);
     prepared == nullptr ? copy(kernels, m, given.data, to) : unpack(*prepared, to);
   });
-  return {rows, room};
+  return {rows, buffer};
 }
 
 PlainMatrix transposed(const PlainMatrix& matrix) {

@@ -107,9 +107,9 @@ struct PlainMatrix {
 };
 
 /// The matrix where it lies. One that is prepared, or several with gaps between them, is copied to
-/// `room`, [in][out] of the arithmetic's type.
+/// `buffer`, [in][out] of the arithmetic's type.
 PlainMatrix plain_matrix(const Kernels& kernels, bool float64, const MatrixArgument& given,
-                         void* room);
+                         void* buffer);
 PlainMatrix transposed(const PlainMatrix& matrix);
 
 /// The result shares the context.

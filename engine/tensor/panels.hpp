@@ -58,12 +58,12 @@ class ItemCut {
 
   std::int64_t panels() const { return items_ * cut_.panels(); }
 
-  struct Place {
+  struct RowSpan {
     std::int64_t first;   ///< row, numbered through the items
     std::int64_t rows;    ///< of the panel
     std::int64_t before;  ///< rows that the panels before it have room for
   };
-  Place at(std::int64_t p) const {
+  RowSpan at(std::int64_t p) const {
     const std::int64_t item = p / cut_.panels();
     const std::int64_t begin = cut_.begin(p % cut_.panels());
     const std::int64_t end = cut_.begin(p % cut_.panels() + 1);

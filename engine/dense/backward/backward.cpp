@@ -27,7 +27,7 @@
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/text.hpp"
 #include "engine/runtime/workspace.hpp"
-#include "engine/tensor/numbers.hpp"
+#include "engine/tensor/loops.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
@@ -164,7 +164,7 @@ class Backward {
       if (s > 0) std::fill_n(latest, plan_.sum_values, Real{0});
       rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence)});
       if (s == 0) continue;
-      add_numbers(latest, static_cast<std::size_t>(plan_.sum_values), total);
+      add_values(latest, static_cast<std::size_t>(plan_.sum_values), total);
     }
     write_keys(sequence, head_of(pack), total, 1, 0, all_keys_of(sequence), slab);
   }
@@ -259,7 +259,7 @@ class Backward {
         if (some > 0) copy_row(sums_of(sums, sequence), j, features, some > 1 ? 1 : times, sum);
         for (std::int64_t s = 1; s < some; ++s)
           add_row(sums_of(sums + s * plan_.sum_values, sequence), j, features, sum);
-        if (some > 1) multiply_numbers(sum, times, static_cast<std::size_t>(features), sum);
+        if (some > 1) multiply_values(sum, times, static_cast<std::size_t>(features), sum);
         if (!in_place)
           write_gradient(kernels_, layout, p.accumulate, row, features, row + features, at);
       }
@@ -276,7 +276,7 @@ class Backward {
   void copy_row(const KeySums<Real>& sums, std::int64_t key, std::int64_t features, Real factor,
                 Real* row) const {
     each_part(sums, key, features, [&](const Real* from, std::size_t count, std::int64_t first) {
-      multiply_numbers(from, factor, count, row + first);
+      multiply_values(from, factor, count, row + first);
     });
   }
 
@@ -284,7 +284,7 @@ class Backward {
   void add_row(const KeySums<Real>& sums, std::int64_t key, std::int64_t features,
                Real* row) const {
     each_part(sums, key, features, [&](const Real* from, std::size_t count, std::int64_t first) {
-      add_numbers(from, count, row + first);
+      add_values(from, count, row + first);
     });
   }
 

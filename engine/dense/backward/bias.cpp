@@ -5,7 +5,7 @@
 
 #include "engine/dense/backward/reader.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/numbers.hpp"
+#include "engine/tensor/loops.hpp"
 
 namespace heed {
 namespace {
@@ -114,7 +114,7 @@ class BiasSums {
   }
 
   void add(const Real* part, Real* sums) const {
-    add_numbers(part, static_cast<std::size_t>(numbers()), sums);
+    add_values(part, static_cast<std::size_t>(numbers()), sums);
   }
 
   /// Of this tile.
@@ -188,7 +188,7 @@ class BiasSums {
       const Real* from = panel.gradients;
       Real* to = sums + (sizes_[3] == 1 ? 0 : k - tile.begin) * pitch();
       for (std::int64_t j = k; j < next; ++j, from += panel.pitch) {
-        add_numbers(from, panel.rows, to);
+        add_values(from, panel.rows, to);
         if (sizes_[3] != 1) to += pitch();
       }
     }

@@ -5,7 +5,7 @@
 
 #include "engine/dense/backward/panel.hpp"
 #include "engine/dense/backward/scores.hpp"
-#include "engine/tensor/numbers.hpp"
+#include "engine/tensor/loops.hpp"
 
 namespace heed {
 

@@ -124,7 +124,7 @@ void Reader<Real>::read(const GradPanel<Real>& panel, const Real** grad_out) con
   std::fill_n(panel.state.row_sum, panel.pitch, Real{0});
 
   Real* const rows = buffer(rows_.plan.slab.rows);
-  Real* const room = rows + panel.rows * std::max(features, value_features);
+  Real* const spare = rows + panel.rows * std::max(features, value_features);
   std::fill_n(panel.lse_whole, panel.pitch, Real{0});
   std::fill_n(panel.lse_rest, panel.pitch, Real{0});
   std::fill_n(panel.shift, panel.pitch, Real{0});
@@ -135,7 +135,7 @@ void Reader<Real>::read(const GradPanel<Real>& panel, const Real** grad_out) con
     grad_out[i] =
         readable(kernels_, layout, rows_.row_of(rows_.args.given.grad_out, layout, row, head),
                  value_features, rows + i * value_features);
-    far[i] = read_row(panel, i, grad_out[i], room);
+    far[i] = read_row(panel, i, grad_out[i], spare);
   });
   if (std::find(far, far + panel.rows, true) != far + panel.rows) weigh_far_rows(panel, far);
   products_.pack_query(panel.vectors, grad_out, panel.rows, 1, value_features, Real{1},
@@ -155,14 +155,14 @@ template <class Real>
 void Reader<Real>::read_whole(const GradPanel<Real>& panel) const {
   const auto value_features = static_cast<std::size_t>(problem_.value_features);
   const auto features = static_cast<std::size_t>(problem_.features);
-  Real* const room = buffer(rows_.plan.slab.rows);
+  Real* const spare = buffer(rows_.plan.slab.rows);
   const Real* rows[kMaxPanel];
   read(panel, rows);
   lay_in_columns(panel, rows, value_features, panel.grad_columns);
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
     rows[i] = readable(kernels_, problem_.query,
                        rows_.row_of(rows_.args.attention.query, problem_.query, row, head),
-                       features, room + i * features);
+                       features, spare + i * features);
   });
   lay_in_columns(panel, rows, features, panel.query_columns);
 }
@@ -186,7 +186,7 @@ void Reader<Real>::set_log_sum(const GradPanel<Real>& panel, std::size_t i, doub
 /// What softmax knows of row i. True if its log-sum-exp has lost digits.
 template <class Real>
 bool Reader<Real>::read_row(const GradPanel<Real>& panel, std::size_t i, const Real* grad_out,
-                            Real* room) const {
+                            Real* spare) const {
   const std::int64_t r = panel.first + static_cast<std::int64_t>(i);
   const std::int64_t row = rows_.pack.query_row(r);
   const std::int64_t head = rows_.pack.head_of(r);
@@ -197,7 +197,7 @@ bool Reader<Real>::read_row(const GradPanel<Real>& panel, std::size_t i, const R
   const auto features = static_cast<std::size_t>(problem_.value_features);
   const Real* const out =
       readable(kernels_, problem_.out,
-               rows_.row_of(rows_.args.attention.out, problem_.out, row, head), features, room);
+               rows_.row_of(rows_.args.attention.out, problem_.out, row, head), features, spare);
   double delta = kernels_.numbers.inner_product(grad_out, out, features);
   if (rows_.args.given.grad_lse != nullptr)
     delta -= number(rows_.args.given.grad_lse, rows_.plan.problem.grad_lse);

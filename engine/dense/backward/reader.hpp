@@ -27,7 +27,7 @@ class Reader {
   Real* buffer(std::size_t offset) const { return rows_.buffer(offset); }
   static void set_log_sum(const GradPanel<Real>& panel, std::size_t i, double base, double rest);
   bool read_row(const GradPanel<Real>& panel, std::size_t i, const Real* grad_out,
-                Real* room) const;
+                Real* spare) const;
   void weigh_far_rows(const GradPanel<Real>& panel, const bool* far) const;
   void lay_in_columns(const GradPanel<Real>& panel, const Real* const* rows, std::size_t features,
                       Real* to) const;

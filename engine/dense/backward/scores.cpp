@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/tensor/numbers.hpp"
+#include "engine/tensor/loops.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {

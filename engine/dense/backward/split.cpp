@@ -152,7 +152,7 @@ void Split<Real>::finish(const GradPanel<Real>& panel) const {
   alignas(kAlignment) Real ones[kMaxPanel];
   std::fill_n(ones, kMaxPanel, Real{1});
   Real* const rows = rows_.buffer(rows_.plan.slab.rows);
-  Real* const room = rows + panel.rows * features;
+  Real* const spare = rows + panel.rows * features;
   const auto turn = [&] {
     Real* to[kMaxPanel];
     for (std::size_t i = 0; i < panel.rows; ++i) to[i] = rows + i * features;
@@ -164,7 +164,7 @@ void Split<Real>::finish(const GradPanel<Real>& panel) const {
       const Layout& layout = problem_.query;
       const Real* const query =
           readable(kernels_, layout, rows_.row_of(rows_.args.attention.query, layout, row, head),
-                   features, room);
+                   features, spare);
       const Real* const gradient = rows + i * features;
       double product = 0;
       for (std::size_t x = 0; x < features; ++x)
@@ -186,7 +186,7 @@ void Split<Real>::finish(const GradPanel<Real>& panel) const {
                          p.grad_query, rows);
   turn();
   for (std::size_t i = 0; i < panel.rows; ++i)
-    write_gradient(kernels_, p.grad_query, true, rows + i * features, problem_.features, room,
+    write_gradient(kernels_, p.grad_query, true, rows + i * features, problem_.features, spare,
                    to[i]);
 }
 

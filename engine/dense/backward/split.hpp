@@ -6,11 +6,12 @@
 #include "engine/dense/backward/products.hpp"
 #include "engine/dense/backward/reader.hpp"
 #include "engine/dense/backward/scores.hpp"
-#include "engine/tensor/numbers.hpp"
+#include "engine/tensor/loops.hpp"
 
 namespace heed {
 
-/// Writes a gradient of a row, `values`, or adds it to what is there, which passes through `room`.
+/// Writes a gradient of a row, `values`, or adds it to what is there, which passes through a
+/// buffer.
 template <class Real>
 class Split {
  public:

@@ -168,10 +168,10 @@ void MatrixGradients<Real>::add_edge_matrix(const GraphBackwardStep& step, const
   const std::int64_t padded = Gather<Real>::padded(problem_.edge_width);
   const Layout rows = {kTypeOf<Real>, sizeof(Real), {0, 0, problem_.heads * padded, 1}};
   for (std::int64_t h = 0; h < problem_.heads; ++h) {
-    const RowPairs pairs = {{room(kept) + h * padded, rows, problem_.nodes},
-                            {row_at(with.data, with.layout, 0, h, 0), with.layout, problem_.nodes},
-                            problem_.nodes};
-    multiply_over_rows(threads_, plan, pairs, sums + h * problem_.edge_width * features,
+    const Factors factors = {{room(kept) + h * padded, rows, problem_.nodes},
+                             {row_at(with.data, with.layout, 0, h, 0), with.layout, problem_.nodes},
+                             problem_.nodes};
+    multiply_over_rows(threads_, plan, factors, sums + h * problem_.edge_width * features,
                        !step.last);
   }
 }

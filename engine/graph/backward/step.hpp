@@ -6,7 +6,7 @@
 #include "engine/graph/backward/plan.hpp"
 #include "engine/graph/scores.hpp"
 #include "engine/tensor/log_sum_exp.hpp"
-#include "engine/tensor/numbers.hpp"
+#include "engine/tensor/loops.hpp"
 
 namespace heed {
 

@@ -116,10 +116,10 @@ class BackwardRun {
 
   void differentiate_projections() const {
     for (const Projection* const p : {&query_, &key_, &value_}) {
-      const RowPairs pairs = {p->input, gradient(*p), p->rows.count};
-      if (p->to.w != nullptr) write_product(p->to_matrix, pairs, p->to.w, p->to.matrix);
+      const Factors factors = {p->input, gradient(*p), p->rows.count};
+      if (p->to.w != nullptr) write_product(p->to_matrix, factors, p->to.w, p->to.matrix);
       if (p->to.b != nullptr)
-        write_sum_of_rows(threads_, block_.float64(), pairs.y, pairs.count,
+        write_sum_of_rows(threads_, block_.float64(), factors.y, factors.count,
                           vector(p->to.b, p->width()));
     }
     const RowRange queries = {query_rows_.begin, query_rows_.begin + query_rows_.count};
@@ -197,7 +197,7 @@ class BackwardRun {
   }
 
   /// x^T y, to where the gradient of a matrix goes.
-  void write_product(const MatmulPlan& plan, const RowPairs& rows, void* to,
+  void write_product(const MatmulPlan& plan, const Factors& rows, void* to,
                      const Matrix& as) const {
     write_gradient_of_matrix(threads_, plan, rows, as, to, problem_.accumulate(),
                              workspace_ + plan_.space.grad_matrix);

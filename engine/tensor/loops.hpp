@@ -14,7 +14,7 @@ inline constexpr std::size_t kVectorised = 16;
 
 /// to[i] += from[i].
 template <class Real>
-void add_numbers(const Real* from, std::size_t count, Real* to) {
+void add_values(const Real* from, std::size_t count, Real* to) {
   std::size_t i = 0;
   for (; i + kVectorised <= count; i += kVectorised) {
     Real sums[kVectorised];
@@ -26,7 +26,7 @@ void add_numbers(const Real* from, std::size_t count, Real* to) {
 
 /// to[i] = from[i] * factor; they may be the same.
 template <class Real>
-void multiply_numbers(const Real* from, Real factor, std::size_t count, Real* to) {
+void multiply_values(const Real* from, Real factor, std::size_t count, Real* to) {
   std::size_t i = 0;
   for (; i + kVectorised <= count; i += kVectorised) {
     Real products[kVectorised];
@@ -38,7 +38,7 @@ void multiply_numbers(const Real* from, Real factor, std::size_t count, Real* to
 
 /// to[i] = number.
 template <class Real>
-void fill_numbers(Real number, std::size_t count, Real* to) {
+void fill_values(Real number, std::size_t count, Real* to) {
   std::size_t i = 0;
   for (; i + kVectorised <= count; i += kVectorised)
     for (std::size_t c = 0; c < kVectorised; ++c) to[i + c] = number;
@@ -53,14 +53,14 @@ void multiply_by_cap_slope(const Real* tanh, std::size_t count, Real* gradients)
 }
 
 /// Writes a row of a gradient, `values`, or adds them to what is there, which passes through
-/// `room`.
+/// `buffer`.
 template <class Real>
 void write_gradient(const KernelTable<Real>& kernels, const Layout& layout, bool accumulate,
-                    Real* values, std::int64_t count, Real* room, std::byte* to) {
+                    Real* values, std::int64_t count, Real* buffer, std::byte* to) {
   const auto features = static_cast<std::size_t>(count);
   if (accumulate) {
-    kernels.numbers.read(layout.type, to, layout.strides.feature, features, room);
-    add_numbers(room, features, values);
+    kernels.numbers.read(layout.type, to, layout.strides.feature, features, buffer);
+    add_values(buffer, features, values);
   }
   kernels.numbers.write(layout.type, values, features, to, layout.strides.feature);
 }
