@@ -126,7 +126,7 @@ MUTANTS = [
     Mutant("gradient-infinite-row", "a row of infinite log-sum-exp has gradients of 0", DENSE,
            "if (lse == kInfinity) lse = std::numeric_limits<double>::quiet_NaN();", ""),
     Mutant("gradient-accumulate", "gradients replace what they should be added to", DENSE,
-           "add_numbers(room, features, values);", ""),
+           "add_values(buffer, features, values);", ""),
     Mutant("gradient-of-bias", "the gradient of a bias forgets the temperature", DENSE,
            "static_cast<Real>(1 / plan.problem.attention.temperature)", "Real{1}"),
     Mutant("gradient-bias-part", "the gradient of a bias that repeats loses a panel", DENSE,
