@@ -19,9 +19,7 @@ heed_mpi_attention_backward_plan::heed_mpi_attention_backward_plan(
     const heed_attention_desc& d = problem.desc;
     grad_bias.dtype = problem.real();
     if (problem.wants(HEED_MPI_GRAD_BIAS)) {
-      const heed_score_layout& sizes = problem.backward.grad_bias;
-      grad_bias.batch = sizes.batch, grad_bias.heads = sizes.heads;
-      grad_bias.rows = sizes.rows, grad_bias.keys = sizes.keys;
+      take_sizes(grad_bias, problem.backward.grad_bias);
       grad_bias =
           explicit_layout(grad_bias, {d.batch, d.query_heads, d.query_length, problem.total_keys});
     }
@@ -43,8 +41,7 @@ heed_mpi_attention_backward_plan::heed_mpi_attention_backward_plan(
         backward.grad_lse = gathered[kGradLse].layout;
       }
       backward.grad_bias = grad_bias;
-      backward.grad_bias.batch = form.bias.batch, backward.grad_bias.heads = form.bias.heads;
-      backward.grad_bias.rows = form.bias.rows, backward.grad_bias.keys = form.bias.keys;
+      take_sizes(backward.grad_bias, form.bias);
       return heed::mpi::make_dense_plan(*context, backward);
     });
     plan_workspace();
@@ -165,9 +162,7 @@ class Backward : Run {
     heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
     args.attention = &attention;
     const std::int64_t row = slice_of(call).queries.row;
-    const auto rows_of = [&](Input input) -> void* {
-      return inputs_[input].data == nullptr ? nullptr : inputs_[input].from(0, row).data;
-    };
+    const auto rows_of = [&](Input input) -> void* { return inputs_[input].from(0, row).data; };
     attention.out = rows_of(kOut);
     attention.lse = rows_of(kLse);
     args.grad_out = rows_of(kGradOut);

@@ -8,12 +8,6 @@
 namespace heed::mpi {
 namespace {
 
-void check_choice(const char* field, std::uint32_t value, const char* kind, std::uint32_t most) {
-  if (value > most)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %u; it must be %s, 0 to %u", field, value, kind,
-         most);
-}
-
 void check_positions(const char* field, const std::int64_t* positions, std::uint32_t placement,
                      std::int64_t length) {
   const bool wanted = placement == HEED_MPI_POSITIONS;

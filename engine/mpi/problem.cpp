@@ -207,8 +207,7 @@ void complete(Problem& p, const Communicator& comm, const heed_context& context)
     p.desc.bias = p.brings(HEED_MPI_BIAS) ? explicit_layout(p.desc.bias, pairs) : kNoScores;
     heed_score_layout& bias = p.backward.grad_bias;
     if (!p.wants(HEED_MPI_GRAD_BIAS)) bias = kNoScores;
-    bias.batch = p.desc.bias.batch, bias.heads = p.desc.bias.heads;
-    bias.rows = p.desc.bias.rows, bias.keys = p.desc.bias.keys;
+    take_sizes(bias, p.desc.bias);
     bias = explicit_layout(bias, pairs);
     p.order = order_of(p);
   });

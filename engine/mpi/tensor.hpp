@@ -25,6 +25,10 @@ struct Extent {
   std::int64_t elements() const { return batch * heads * rows * features; }
 };
 
+inline void take_sizes(heed_score_layout& to, const heed_score_layout& from) {
+  to.batch = from.batch, to.heads = from.heads, to.rows = from.rows, to.keys = from.keys;
+}
+
 /// The layout with its strides said explicitly.
 heed_layout explicit_layout(const heed_layout& given, const Extent& extent);
 heed_score_layout explicit_layout(const heed_score_layout& given, const Extent& extent);

@@ -17,13 +17,6 @@ std::int32_t place_in(const Nodes& sorted, std::int32_t node) {
                                    sorted.begin());
 }
 
-/// Items of one kind for, or from, every rank: one rank's after another's.
-template <class T>
-struct Lists {
-  std::vector<T> items;
-  std::vector<std::int64_t> counts;  ///< by rank
-};
-
 /// The counts that the others have for this rank. Collective.
 std::vector<std::int64_t> exchange_counts(const Communicator& comm,
                                           const std::vector<std::int64_t>& sent) {
@@ -123,12 +116,6 @@ heed_mpi_graph_desc read_desc(const Communicator& comm, const heed_context* cont
   Communicator::check_thread();
   required(context, "context");
   const heed_mpi_graph_desc d = read_struct(given, "desc");
-  const auto check_choice = [](const char* field, std::uint32_t value, const char* kind,
-                               std::uint32_t most) {
-    if (value > most)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %u; it must be %s, 0 to %u", field, value,
-           kind, most);
-  };
   check_choice("index_type", d.index_type, "a heed_index_type", HEED_INDEX_I64);
   check_choice("duplicates", d.duplicates, "a heed_duplicates", HEED_DUPLICATES_KEEP);
   check_reserved("desc.reserved", d.reserved);
@@ -164,123 +151,6 @@ std::vector<Neighbour> neighbours_of(const Lists<std::int32_t>& lists, const Nod
 
 }  // namespace
 
-/// Builds a graph, and holds all that is needed no longer then.
-class RankGraph::Builder {
- public:
-  Builder(RankGraph& graph, const heed_context& context, const heed_mpi_graph_desc& desc,
-          const Owners& owners)
-      : graph_(graph), context_(context), desc_(desc), owners_(owners) {}
-
-  void build() {
-    const Communicator& comm = graph_.comm;
-    comm.agreed([&] { number_rows(); });
-    const Lists<std::int32_t> wanted = exchange(comm, needed_);
-    comm.agreed([&] { graph_.sends = neighbours_of(wanted, graph_.known); });
-    graph_.alone = comm.reduced(static_cast<std::int64_t>(needed_.items.size()), MPI_SUM) == 0;
-    comm.agreed([&] {
-      sort_edges();
-      make_local_graphs();
-    });
-    graph_.all_edges = comm.reduced(counted(), MPI_SUM);
-  }
-
- private:
-  void number_rows() {
-    const int rank = graph_.comm.rank();
-    const auto owner = [&](std::int32_t node) { return owners_.of(node); };
-    const Nodes own = owners_.nodes_of(rank, desc_.nodes);
-    Nodes others;
-    for (const Edge& edge : graph_.edges)
-      if (owner(edge.source) != rank) others.push_back(edge.source);
-    std::sort(others.begin(), others.end());
-    others.erase(std::unique(others.begin(), others.end()), others.end());
-    Nodes& known = graph_.known;
-    known.reserve(own.size() + others.size());
-    std::merge(own.begin(), own.end(), others.begin(), others.end(), std::back_inserter(known));
-    graph_.own_rows.reserve(own.size());
-    for (const std::int32_t node : own) graph_.own_rows.push_back(place_in(known, node));
-    for (Edge& edge : graph_.edges) {
-      edge.source = place_in(known, edge.source);
-      edge.destination = place_in(known, edge.destination);
-    }
-    needed_ = by_rank(graph_.comm.size(), others, owner);
-    graph_.receives = neighbours_of(needed_, known);
-  }
-
-  /// Those at inner nodes first: calls over some of the edges find their tensors in one piece.
-  void sort_edges() {
-    std::vector<char> remote(graph_.known.size(), 1);
-    for (const std::int32_t row : graph_.own_rows) remote[static_cast<std::size_t>(row)] = 0;
-    std::vector<char> inner(graph_.known.size(), 1);
-    for (const Edge& edge : graph_.edges)
-      if (remote[static_cast<std::size_t>(edge.source)] != 0)
-        inner[static_cast<std::size_t>(edge.destination)] = 0;
-    const auto is_inner = [&](std::int32_t row) {
-      return inner[static_cast<std::size_t>(row)] != 0;
-    };
-    std::vector<Edge> sorted;
-    sorted.reserve(graph_.edges.size());
-    for (const bool first : {true, false}) {
-      for (const Edge& edge : graph_.edges)
-        if (is_inner(edge.destination) == first) sorted.push_back(edge);
-      if (first) graph_.border.first_edge = static_cast<std::int64_t>(sorted.size());
-    }
-    graph_.edges.swap(sorted);
-    // With fewer edges than there are rows a call of their own hides less than it costs.
-    const bool all_border = graph_.border.first_edge < graph_.rows() && !graph_.alone;
-    if (all_border) graph_.border.first_edge = 0;
-    for (std::size_t i = 0; i < graph_.own_rows.size(); ++i)
-      (is_inner(graph_.own_rows[i]) && !all_border ? graph_.inner : graph_.border)
-          .nodes.push_back(static_cast<std::int32_t>(i));
-  }
-
-  void make_local_graphs() {
-    Share& inner = graph_.inner;
-    Share& border = graph_.border;
-    inner.in_place = inner.nodes.size() >= border.nodes.size();
-    border.in_place = !inner.in_place;
-    if (graph_.alone || !inner.nodes.empty()) make_graph_of(inner, border.first_edge);
-    if (!border.nodes.empty()) make_graph_of(border, graph_.given());
-  }
-
-  void make_graph_of(Share& share, std::int64_t end) const {
-    const std::int64_t begin = share.first_edge;
-    Nodes place(graph_.known.size());  // by local row, in the share's graph
-    for (std::size_t i = 0; i < share.nodes.size(); ++i) {
-      const std::int32_t own = share.nodes[i];
-      place[static_cast<std::size_t>(graph_.own_rows[static_cast<std::size_t>(own)])] =
-          share.in_place ? own : static_cast<std::int32_t>(i);
-    }
-    Nodes sources, destinations;
-    sources.reserve(static_cast<std::size_t>(end - begin));
-    destinations.reserve(static_cast<std::size_t>(end - begin));
-    for (std::int64_t e = begin; e < end; ++e) {
-      const Edge& edge = graph_.edges[static_cast<std::size_t>(e)];
-      sources.push_back(edge.source);
-      destinations.push_back(place[static_cast<std::size_t>(edge.destination)]);
-    }
-    heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
-    desc.nodes =
-        share.in_place ? graph_.own_nodes() : static_cast<std::int64_t>(share.nodes.size());
-    desc.source_nodes = graph_.alone ? 0 : graph_.rows();
-    desc.edges = share.edges = end - begin;
-    desc.sources = desc.edges > 0 ? sources.data() : nullptr;
-    desc.destinations = desc.edges > 0 ? destinations.data() : nullptr;
-    desc.duplicates = desc_.duplicates;
-    share.graph = make<LocalGraph>(heed_graph_create, &context_, &desc);
-  }
-
-  std::int64_t counted() const {
-    return describe_local(graph_.inner.graph).edges + describe_local(graph_.border.graph).edges;
-  }
-
-  RankGraph& graph_;
-  const heed_context& context_;
-  const heed_mpi_graph_desc& desc_;
-  const Owners& owners_;
-  Lists<std::int32_t> needed_;
-};
-
 RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
                      const heed_mpi_graph_desc* given_desc)
     : comm(parent) {
@@ -301,7 +171,93 @@ RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
   });
   edges = exchange(comm, sent).items;
   sent = {};
-  Builder(*this, *context, desc, owners).build();
+  Lists<std::int32_t> needed;
+  comm.agreed([&] { needed = number_rows(owners); });
+  const Lists<std::int32_t> wanted = exchange(comm, needed);
+  comm.agreed([&] { sends = neighbours_of(wanted, known); });
+  alone = comm.reduced(static_cast<std::int64_t>(needed.items.size()), MPI_SUM) == 0;
+  comm.agreed([&] {
+    sort_edges();
+    inner.in_place = inner.nodes.size() >= border.nodes.size();
+    border.in_place = !inner.in_place;
+    if (alone || !inner.nodes.empty())
+      make_graph_of(inner, border.first_edge, *context, desc.duplicates);
+    if (!border.nodes.empty()) make_graph_of(border, given(), *context, desc.duplicates);
+  });
+  all_edges =
+      comm.reduced(describe_local(inner.graph).edges + describe_local(border.graph).edges, MPI_SUM);
+}
+
+Lists<std::int32_t> RankGraph::number_rows(const Owners& owners) {
+  const int rank = comm.rank();
+  const auto owner = [&](std::int32_t node) { return owners.of(node); };
+  const Nodes own = owners.nodes_of(rank, nodes);
+  Nodes others;
+  for (const Edge& edge : edges)
+    if (owner(edge.source) != rank) others.push_back(edge.source);
+  std::sort(others.begin(), others.end());
+  others.erase(std::unique(others.begin(), others.end()), others.end());
+  known.reserve(own.size() + others.size());
+  std::merge(own.begin(), own.end(), others.begin(), others.end(), std::back_inserter(known));
+  own_rows.reserve(own.size());
+  for (const std::int32_t node : own) own_rows.push_back(place_in(known, node));
+  for (Edge& edge : edges) {
+    edge.source = place_in(known, edge.source);
+    edge.destination = place_in(known, edge.destination);
+  }
+  Lists<std::int32_t> needed = by_rank(comm.size(), others, owner);
+  receives = neighbours_of(needed, known);
+  return needed;
+}
+
+/// Those at inner nodes first: calls over some of the edges find their tensors in one piece.
+void RankGraph::sort_edges() {
+  std::vector<char> remote(known.size(), 1);
+  for (const std::int32_t row : own_rows) remote[static_cast<std::size_t>(row)] = 0;
+  std::vector<char> all_own(known.size(), 1);  // sources, by destination
+  for (const Edge& edge : edges)
+    if (remote[static_cast<std::size_t>(edge.source)] != 0)
+      all_own[static_cast<std::size_t>(edge.destination)] = 0;
+  const auto is_inner = [&](std::int32_t row) {
+    return all_own[static_cast<std::size_t>(row)] != 0;
+  };
+  border.first_edge =
+      std::stable_partition(edges.begin(), edges.end(),
+                            [&](const Edge& edge) { return is_inner(edge.destination); }) -
+      edges.begin();
+  // With fewer edges than there are rows a call of their own hides less than it costs.
+  const bool all_border = border.first_edge < rows() && !alone;
+  if (all_border) border.first_edge = 0;
+  for (std::size_t i = 0; i < own_rows.size(); ++i)
+    (is_inner(own_rows[i]) && !all_border ? inner : border)
+        .nodes.push_back(static_cast<std::int32_t>(i));
+}
+
+void RankGraph::make_graph_of(Share& share, std::int64_t end, const heed_context& context,
+                              std::uint32_t duplicates) const {
+  const std::int64_t begin = share.first_edge;
+  Nodes place(known.size());  // by local row, in the share's graph
+  for (std::size_t i = 0; i < share.nodes.size(); ++i) {
+    const std::int32_t own = share.nodes[i];
+    place[static_cast<std::size_t>(own_rows[static_cast<std::size_t>(own)])] =
+        share.in_place ? own : static_cast<std::int32_t>(i);
+  }
+  Nodes sources, destinations;
+  sources.reserve(static_cast<std::size_t>(end - begin));
+  destinations.reserve(static_cast<std::size_t>(end - begin));
+  for (std::int64_t e = begin; e < end; ++e) {
+    const Edge& edge = edges[static_cast<std::size_t>(e)];
+    sources.push_back(edge.source);
+    destinations.push_back(place[static_cast<std::size_t>(edge.destination)]);
+  }
+  heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
+  desc.nodes = share.in_place ? own_nodes() : static_cast<std::int64_t>(share.nodes.size());
+  desc.source_nodes = alone ? 0 : rows();
+  desc.edges = share.edges = end - begin;
+  desc.sources = desc.edges > 0 ? sources.data() : nullptr;
+  desc.destinations = desc.edges > 0 ? destinations.data() : nullptr;
+  desc.duplicates = duplicates;
+  share.graph = make<LocalGraph>(heed_graph_create, &context, &desc);
 }
 
 heed_mpi_graph_info RankGraph::describe() const {

@@ -10,6 +10,13 @@
 
 namespace heed::mpi {
 
+/// Items of one kind for, or from, every rank: one rank's after another's.
+template <class T>
+struct Lists {
+  std::vector<T> items;
+  std::vector<std::int64_t> counts;  ///< by rank
+};
+
 /// Rows of this rank's that another needs, or the other way round: numbers of local rows.
 struct Neighbour {
   int rank;
@@ -53,7 +60,11 @@ struct RankGraph {
   heed_mpi_graph_info describe() const;
 
  private:
-  class Builder;
+  /// The local rows, and the nodes that this rank needs of each other.
+  Lists<std::int32_t> number_rows(const Owners& owners);
+  void sort_edges();
+  void make_graph_of(Share& share, std::int64_t end, const heed_context& context,
+                     std::uint32_t duplicates) const;
 };
 
 }  // namespace heed::mpi

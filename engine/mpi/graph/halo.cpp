@@ -1,7 +1,8 @@
-#include "engine/mpi/graph/halo.hpp"
-
+// The rows that travel in every step.
 #include <climits>
 #include <cstring>
+
+#include "engine/mpi/graph/plan.hpp"
 
 namespace heed::mpi {
 
