@@ -1,4 +1,4 @@
-// What a saved sequence is made of; api/README.md states it byte by byte.
+// What a saved sequence is made of; api/docs/reference/cache.md states it byte by byte.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Tiles that somebody measured to be better than the automatic ones, from a file; api/README.md
-// has its format.
+// Tiles that somebody measured to be better than the automatic ones, from a file, whose
+// format api/docs/reference/precision.md has.
 #pragma once
 
 #include <cstdint>

@@ -230,7 +230,8 @@ const Accuracy& Ranked::accuracy() {
   });
   World::together([&] {
     if (known || World::rank() != 0) return;
-    // Each merge rounds numbers that are at most the largest value once more; api/mpi.md.
+    // Each merge rounds numbers that are at most the largest value once more;
+    // api/docs/reference/mpi.md.
     double largest = 0;
     whole_->value.each([&](const oracle::Axes& at) {
       largest = std::max(largest, std::fabs(whole_->value.get(at)));

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Compares api/README.md with heed.h: every option is explained, and nothing that does not exist.
+"""Compares the reference, api/docs/reference, with heed.h: every option is explained, and nothing that
+does not exist.
 
     check_readme.py COMPILER [ARGUMENT...]
 
-Code in the README is what stands in backquotes or in ```c blocks. In it
+Its pages are read together, except that of MPI, which has a header of its own, and that of CMake's
+settings. Code is what stands in
+backquotes or in ```c blocks. In it
   - every function and enumerator of heed.h appears, and every field of the structs in PREFIXES,
     as in `desc.softcap`; every _INIT macro in the list of them;
-  - every section is listed in the contents;
+  - every page is listed in api/README.md;
   - every heed_ or HEED_ name is one of heed.h;
   - every ```c block compiles as C99: a whole program if it has a main, declarations if it has a
     function, otherwise statements in the surroundings below.
-Doctored READMEs must fail these checks. tests/readmes runs the programs, and follows the links.
+Doctored pages must fail these checks. tests/readmes runs the programs, and follows the links.
 """
+import glob
 import os
 import re
 import subprocess
@@ -22,7 +26,7 @@ API = os.path.normpath(os.path.join(HERE, "../../api"))
 sys.path.insert(0, os.path.normpath(os.path.join(HERE, "../readmes")))
 import markdown
 
-# The structs that callers fill in or read, and what the README calls a variable of each.
+# The structs that callers fill in or read, and what the pages call a variable of each.
 PREFIXES = {
     "heed_attention_desc": "desc.",
     "heed_attention_args": "args.",
@@ -111,14 +115,20 @@ def fields(struct):
 
 
 def expected():
-    """What must appear in the README's code."""
+    """What must appear in the code of the pages."""
     names = functions() + enumerators() + list(PREFIXES)
     for struct, prefix in PREFIXES.items():
         names += [field if field in EVERYWHERE else prefix + field for field in fields(struct)]
     return names
 
 
-# ---- README.md --------------------------------------------------------------------------------
+# ---- The reference ----------------------------------------------------------------------------
+
+def pages():
+    return [path for path in sorted(glob.glob(os.path.join(API, "docs", "reference", "*.md")))
+            if os.path.basename(path) not in ("mpi.md", "build.md")]
+
+
 
 def blocks(readme):
     return [block.text for block in markdown.blocks_of(readme) if block.kind == "c"]
@@ -144,13 +154,17 @@ def name_faults(readme):
 
 
 def list_faults(readme):
-    contents, *sections = re.split(r"^## (.*)$", readme, flags=re.MULTILINE)
+    _, *sections = re.split(r"^## (.*)$", readme, flags=re.MULTILINE)
     macros = sections[sections.index("Structs and their sizes") + 1]
-    faults = [f"{name} is not in the list of macros" for name in initialisers()
-              if f"`{name}`" not in macros]
-    return faults + [
-        f"the contents lack {title}" for title in sections[::2]
-        if f"](#{re.sub(r'[^a-z0-9 -]', '', title.lower()).replace(' ', '-')})" not in contents]
+    return [f"{name} is not in the list of macros" for name in initialisers()
+            if f"`{name}`" not in macros]
+
+
+def contents_faults(contents):
+    """Every page of api/docs is in the list of all."""
+    found = glob.glob(os.path.join(API, "docs", "**", "*.md"), recursive=True)
+    return [f"api/README.md lacks {path}" for path in sorted(os.path.relpath(page, API) for page in found)
+            if f"]({path})" not in contents]
 
 
 def compile_faults(readme, compiler):
@@ -182,7 +196,6 @@ def self_test(readme, compiler):
         "block.combine is in heed.h but": readme.replace("block.combine", "combine"),
         "layer.steps is in heed.h but": readme.replace("layer.steps", "steps"),
         "HEED_MERGE_DESC_INIT is not in the list": readme.replace("`HEED_MERGE_DESC_INIT`", ""),
-        "the contents lack Gradients of blocks": readme.replace("(#gradients-of-blocks)", "()"),
         "HEED_CAUSAL_OFFSET is in heed.h but": readme.replace("HEED_CAUSAL_OFFSET", "OFFSET"),
         "heed_atend is not in heed.h": readme + "\n`heed_atend`\n",
         "args.mist is not in heed.h": readme + "\n`args.mist`\n",
@@ -197,10 +210,13 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     compiler = sys.argv[1:]
-    readme = text_of(os.path.join(API, "README.md"))
-    faults = faults_of(readme, compiler) + self_test(readme, compiler)
+    readme = "\n".join(text_of(path) for path in pages())
+    contents = text_of(os.path.join(API, "README.md"))
+    faults = faults_of(readme, compiler) + self_test(readme, compiler) + contents_faults(contents)
+    if not contents_faults(contents.replace("(docs/reference/keys.md)", "()")):
+        faults.append("a page that is not listed passes")
     for fault in faults:
-        print(f"api/README.md: {fault}", file=sys.stderr)
+        print(f"api/docs: {fault}", file=sys.stderr)
     print(f"{len(expected())} names, {len(blocks(readme))} blocks of C")
     return 1 if faults else 0
 

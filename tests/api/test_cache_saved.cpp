@@ -29,7 +29,8 @@ std::string header(std::uint32_t dtype, std::int64_t layers, std::int64_t key_he
 
 }  // namespace
 
-TEST_CASE("a saved sequence is what api/README.md says, byte by byte", "[cache][saved]") {
+TEST_CASE("a saved sequence is what api/docs/reference/cache.md says, byte by byte",
+          "[cache][saved]") {
   heed_cache_desc desc = small_cache();
   desc.features = 2;
   desc.value_features = 1;

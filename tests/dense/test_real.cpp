@@ -82,8 +82,8 @@ struct Loss {
 };
 
 /// Stores the keys and values of a float32 problem in 8 bits: on every instruction set the result
-/// is no further from float64's of the problem than api/README.md says, and no less than half as
-/// far.
+/// is no further from float64's of the problem than api/docs/reference/layouts.md says, and no less
+/// than half as far.
 void check_loss(const char* what, Problem& exact, std::uint32_t dtype, double rms, double most) {
   Sizes sizes = sizes_of(exact);
   sizes.types.key = sizes.types.value = dtype;

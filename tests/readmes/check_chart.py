@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of peers in perf/README.md, the main README's sentence about it, the file of results and
+"""The table of peers in api/docs/numbers.md, the main README's sentence about it, the file of results and
 the chart say the same: check_chart.py SOURCE"""
 
 import json
@@ -45,8 +45,8 @@ def main():
         found = json.load(file)
     with open(os.path.join(sys.argv[1], "README.md"), encoding="utf-8") as file:
         readme = file.read()
-    with open(os.path.join(sys.argv[1], "perf", "README.md"), encoding="utf-8") as file:
-        table = re.search(r"^\| workload \| PyTorch [^\n]*\n(\|[^\n]*\n)+", file.read(), re.MULTILINE)
+    with open(os.path.join(sys.argv[1], "api", "docs", "numbers.md"), encoding="utf-8") as file:
+        table = re.search(r"^\| workload \| PyTorch 2[^\n]*\n(\|[^\n]*\n)+", file.read(), re.MULTILINE)
     with open(os.path.join(peers, "attention.svg"), encoding="utf-8") as file:
         chart = file.read()
     faults = faults_of(readme, table.group(0), found, chart)

@@ -38,15 +38,24 @@ def without_blocks(readme):
     return re.sub(r"^```.*?^```$", "```", readme, flags=re.DOTALL | re.MULTILINE)
 
 
+def anchors_of(readme):
+    titles = re.findall(r"^#+ (.*)$", without_blocks(readme), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def link_faults(readme, folder):
     """Links lead to headings and files that are there."""
-    titles = re.findall(r"^#+ (.*)$", readme, re.MULTILINE)
-    anchors = {"#" + re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
     faults = []
     for target in re.findall(r"\]\(([^)]+)\)", without_blocks(readme)):
-        path = os.path.join(folder, target.partition("#")[0])
-        if target not in anchors and (target[0] == "#" or "://" not in target and
-                                      not os.path.exists(path)):
+        path, _, anchor = target.partition("#")
+        path = os.path.join(folder, path)
+        if "://" in target:
+            continue
+        there, text = target[0] == "#" or os.path.exists(path), readme
+        if there and anchor and target[0] != "#":
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        if not there or anchor and anchor not in anchors_of(text):
             faults.append(f"a link leads nowhere: {target}")
     return faults
 

@@ -6,19 +6,21 @@ SCALAR = ("-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DHEED_ISAS=scal
 BRIEF = "--benchmark_repetitions=2 --benchmark_min_time=0.001"
 PACKAGES = "needs root, or gigabytes of packages"
 MINUTES = "takes minutes: less of the same"
+WHEEL = "./dev wheel does, and takes minutes"
+DOCS = "api/docs"
 
 # Without these a README is left out as a whole.
 NEEDS = {"perf/README.md": "build/release/perf/heed_perf", "tests/emulation/README.md": "bochs"}
 
 RULES = [
-    ("README.md", r"^\./dev test", None, "runs this test"),
-    ("README.md", r"^\./dev perf", "[ ! -e build/release/perf/heed_perf ] || "
-     rf"\g<0> {BRIEF} --benchmark_filter=B1_H1_L10_D20/", MINUTES),
-    ("README.md", r"^cmake -S \. -B build\b", rf"\g<0> {SCALAR}", MINUTES),
-    ("README.md", r"/usr/local", "$PREFIX", PACKAGES),
-    ("README.md", r"^cc .*pkg-config", r"! command -v pkg-config >/dev/null || \g<0>",
+    ("README.md", r"^\./dev (run|test)", None, "runs this test; ./dev run is on the page of the start"),
+    ("README.md", r"^pip install", None, WHEEL),
+    (f"{DOCS}/start.md", r"^pip install", None, WHEEL),
+    (f"{DOCS}/reference/build.md", r"^cmake -S \. -B build\b", rf"\g<0> {SCALAR}", MINUTES),
+    (f"{DOCS}/reference/build.md", r"/usr/local", "$PREFIX", PACKAGES),
+    (f"{DOCS}/reference/build.md", r"^cc .*pkg-config", r"! command -v pkg-config >/dev/null || \g<0>",
      "needs pkg-config, which heed does not"),
-    ("README.md", r"^\./embed", r"[ ! -e embed ] || \g<0>", "the same"),
+    (f"{DOCS}/reference/build.md", r"^\./embed", r"[ ! -e embed ] || \g<0>", "the same"),
     ("CONTRIBUTING.md", r"^\./dev (?!help)", None, "builds everything, runs this test, or needs git"),
     ("api/examples/README.md", r"^PREFIX=/usr/local", "PREFIX=$PREFIX", PACKAGES),
     ("api/examples/README.md", r"^dot ", "command -v dot >/dev/null && dot ",

@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 """Does what a README says, in a copy of the sources, as a reader would.
 
-    run.py SOURCE BUILD README     SOURCE and BUILD are folders, README a path inside SOURCE
+    run.py SOURCE BUILD README...     SOURCE and BUILD are folders, README a path inside SOURCE
 
   - Blocks of sh run, one after the other, in one shell at the root of the sources.
   - A block of text that begins with "$ COMMAND" shows what the command prints: it is run there, and its
     output compared. "..." stands for any lines; what depends on the machine is not compared.
-  - Programs (c with a main, cmake, python) are built and run against the installed build. A block of
-    text after one in C shows what it prints.
+  - Programs (c with a main, cmake, python) are built and run against the installed build, those that
+    include heed_mpi.h on two ranks; python with the package of the build, in the environment that has most
+    libraries, and not where a library lacks. A block of text after one shows what it prints.
   - Links, headings, tables and commands are where they belong (markdown.py).
 
 rules.py lists the commands that do not run as they stand, and why. Status 77: what all of them need is
 not there.
 """
 
+import glob
 import os
 import re
 import shlex
@@ -28,6 +30,9 @@ from rules import NEEDS, RULES
 
 # Lines of reports: the label is compared, what follows depends on the machine.
 MACHINES = re.compile(r"^(isa|executor|tiles|tasks|workspace|time|speed|error|max error)  *.*")
+
+# What programs in Python may need that is not everywhere.
+LIBRARIES = ("numpy", "torch", "transformers", "torch_geometric", "onnx", "numba", "mpi4py", "ml_dtypes")
 
 # What stands before a README's lines of CMake.
 PROJECT = "cmake_minimum_required(VERSION 3.25)\nproject(readme LANGUAGES C)\n"
@@ -45,6 +50,9 @@ class Session:
         python = os.path.join(os.path.dirname(self.build), "python")
         if os.path.exists(python):
             os.symlink(python, os.path.join(self.root, "build", "python"))
+        self.package = os.path.join(self.build, "api", "python")
+        self.python = next((path for path in (f"{python}-full/bin/python", f"{python}/bin/python")
+                            if os.path.exists(path)), sys.executable)
         os.makedirs(os.path.join(folder, "bin"))
         os.symlink(shutil.which(self.cached("CMAKE_C_COMPILER")), os.path.join(folder, "bin", "cc"))
         # ./dev installs packages unless they are there: here they are.
@@ -57,7 +65,10 @@ class Session:
         self.libraries = os.path.join(self.prefix, self.cached("CMAKE_INSTALL_LIBDIR"))
         self.environment = {**kept, "COLUMNS": "100", "LC_ALL": "C.UTF-8", "PREFIX": self.prefix,
                             "PKG_CONFIG_PATH": os.path.join(self.libraries, "pkgconfig"),
-                            "HEED_WERROR": self.cached("HEED_WERROR"),
+                            "HEED_WERROR": self.cached("HEED_WERROR"), "PYTHONPATH": self.package,
+                            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                            "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                            "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
                             "PATH": os.path.join(folder, "bin") + os.pathsep + kept["PATH"]}
         made = self.run(["cmake", "--install", self.build, "--prefix", self.prefix])
         if made.returncode != 0:
@@ -179,11 +190,17 @@ def command_faults(session, readme, blocks):
 def c_faults(session, block, expected):
     source = session.write(f"program-{block.line}/embed.c", block.text)
     program = os.path.splitext(source)[0]
-    made = session.run(["cc", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+    compiler, libraries, launcher = "cc", ["-lheed", "-lm"], []
+    if "heed_mpi.h" in block.text:
+        if not os.path.exists(os.path.join(session.prefix, "include", "heed_mpi.h")):
+            return []
+        compiler, libraries = session.cached("MPI_C_COMPILER"), ["-lheed_mpi", *libraries]
+        launcher = [session.cached("MPIEXEC_EXECUTABLE"), "-n", "2"]
+    made = session.run([compiler, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
                         f"-I{session.prefix}/include", source, "-o", program,
-                        f"-L{session.libraries}", f"-Wl,-rpath,{session.libraries}", "-lheed", "-lm"])
+                        f"-L{session.libraries}", f"-Wl,-rpath,{session.libraries}", *libraries])
     if made.returncode == 0:
-        made = session.run([program])
+        made = session.run([*launcher, program])
     if made.returncode != 0:
         return [f"line {block.line}: the program fails:\n{made.stdout}"]
     if expected is not None and not same_output(expected.splitlines(), made.stdout.splitlines()):
@@ -204,53 +221,65 @@ def cmake_faults(session, block, programs):
     return []
 
 
-def python_faults(session, block):
-    made = session.run([sys.executable, "-c", block.text])
-    return [] if made.returncode == 0 else [f"line {block.line}: it fails:\n{made.stdout}"]
+def python_faults(session, block, expected):
+    if re.search(r"\bimport heed\b|\bfrom heed\b", block.text) and not glob.glob(session.package + "/heed/_heed*.so"):
+        return []
+    made = session.run([session.python, session.write(f"program-{block.line}.py", block.text)])
+    lacking = re.search(r"ModuleNotFoundError: No module named '(\w+)", made.stdout)
+    if lacking and lacking.group(1) in LIBRARIES:
+        print(f"line {block.line} needs {lacking.group(1)}")
+        return []
+    if made.returncode != 0:
+        return [f"line {block.line}: it fails:\n{made.stdout}"]
+    if expected is not None and not same_output(expected.splitlines(), made.stdout.splitlines()):
+        return [f"line {block.line}: it prints\n{made.stdout}"]
+    return []
 
 
 def program_faults(session, blocks):
     programs, faults = [], []
     for block, after in zip(blocks, [*blocks[1:], None]):
+        shown = after is not None and after.kind == "text" and not is_command(after)
+        expected = after.text if shown else None
         if block.kind == "c" and "int main(" in block.text:
-            shown = after is not None and after.kind == "text" and not is_command(after)
-            faults += c_faults(session, block, after.text if shown else None)
+            faults += c_faults(session, block, expected)
             programs.append(block)
         elif block.kind == "cmake":
             faults += cmake_faults(session, block, programs)
         elif block.kind == "python":
-            faults += python_faults(session, block)
+            faults += python_faults(session, block, expected)
     return faults
 
 
 # ---- A README ---------------------------------------------------------------------------------
 
-def faults_of(text, readme, source, build):
+def faults_of(text, readme, session):
     """Commands come before programs, which may read what they write."""
     blocks = markdown.blocks_of(text)
-    faults = markdown.link_faults(text, os.path.join(source, os.path.dirname(readme)))
+    faults = markdown.link_faults(text, os.path.join(session.root, os.path.dirname(readme)))
     faults += markdown.form_faults(text)
-    if not any(block.kind in ("sh", "c", "cmake", "python") for block in blocks):
-        return faults
-    with tempfile.TemporaryDirectory() as folder:
-        session = Session(source, build, folder)
-        found, used = command_faults(session, readme, blocks)
-        faults += found + program_faults(session, blocks)
+    found, used = command_faults(session, readme, blocks)
+    faults += found + program_faults(session, blocks)
     return faults + [f"a rule without a command: {rule[1]}" for rule in RULES
                      if rule[0] == readme and rule not in used]
 
 
 def main():
-    if len(sys.argv) != 4:
+    if len(sys.argv) < 4:
         sys.exit(__doc__)
-    source, build, readme = sys.argv[1:]
-    needed = NEEDS.get(readme)
+    source, build, *readmes = sys.argv[1:]
+    needed = NEEDS.get(readmes[0])
     if needed and not shutil.which(needed.replace("build/release", os.path.abspath(build))):
         print(f"{needed} is not there")
         return 77
-    with open(os.path.join(source, readme), encoding="utf-8") as file:
-        faults = faults_of(file.read(), readme, source, build)
-    return markdown.told(f"{readme}: {fault}" for fault in faults)
+    faults = []
+    with tempfile.TemporaryDirectory() as folder:
+        session = Session(source, build, folder)
+        for readme in readmes:
+            with open(os.path.join(source, readme), encoding="utf-8") as file:
+                found = faults_of(file.read(), readme, session)
+            faults += [f"{readme}: {fault}" for fault in found]
+    return markdown.told(faults)
 
 
 if __name__ == "__main__":

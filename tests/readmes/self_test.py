@@ -2,13 +2,14 @@
 """Doctored READMEs, and what must be said about each: self_test.py SOURCE BUILD"""
 
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 import run
 
 FORM = """# A README
 
-A [link](api/heed.h), another [one](#more) and [a site](https://example.org).
+A [link](api/heed.h), another [one](#more), [one there](CONTRIBUTING.md#house-rules) and [a site](https://example.org).
 
 | a | b |
 | --- | --- |
@@ -60,7 +61,11 @@ target_link_libraries(embed PRIVATE heed::heed)
 """
 
 PYTHON = """```python
-print(open("api/heed.h").read())
+print(open("api/heed.h").read()[:7])
+```
+
+```text
+/* heed
 ```
 """
 
@@ -68,6 +73,7 @@ print(open("api/heed.h").read())
 DOCTORED = [
     (FORM, "(api/heed.h)", "(api/head.h)", "nowhere: api/head.h"),
     (FORM, "(#more)", "(#less)", "nowhere: #less"),
+    (FORM, "#house-rules", "#hose-rules", "nowhere: CONTRIBUTING.md#hose-rules"),
     (FORM, "\n## More", "## More", "a heading without empty lines"),
     (FORM, "## More\n", "## More", "a heading without empty lines"),
     (FORM, "## More", "| 3 | 4 |\n\n## More", "a row outside a table"),
@@ -85,13 +91,19 @@ DOCTORED = [
     (C, "text\n", "text\nwords\n", "the program prints"),
     (CMAKE, "heed::heed", "heed::head", "fails"),
     (PYTHON, "api/heed.h", "api/head.h", "it fails"),
+    (PYTHON, "/* heed", "/* head", "it prints"),
 ]
 
 
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    check = lambda text: run.faults_of(text, "X.md", *sys.argv[1:])
+    with tempfile.TemporaryDirectory() as folder:
+        return run.markdown.told(faults_of_all(run.Session(*sys.argv[1:], folder)))
+
+
+def faults_of_all(session):
+    check = lambda text: run.faults_of(text, "X.md", session)
     faults = [f"a good README: {fault}" for good in (FORM, COMMANDS, CMAKE, PYTHON)
               for fault in check(good)]
     for good, old, new, said in DOCTORED:
@@ -101,7 +113,7 @@ def main():
     run.RULES.append(("X.md", "^make", None, "is not there"))
     if check(COMMANDS) != ["a rule without a command: ^make"]:
         faults.append("a rule that nothing needs passes")
-    return run.markdown.told(faults)
+    return faults
 
 
 if __name__ == "__main__":

@@ -164,7 +164,7 @@ another thread uses the sequence. In C: heed_cache_append.)");
            R"(The sequence as bytes, or in a file.
 
 Cache.load takes them, in a later process or in a cache with other pages. All layers must have the
-same length. The format is stated in api/README.md: little-endian, versioned, with a checksum. In C:
+same length. The format is in api/docs/reference/cache.md: little-endian, versioned, with a checksum. In C:
 heed_cache_save.)");
   method(sequence, "def save(self, file: typing.Any) -> None", &save_file,
          "Into a path, or a binary file from where it stands on. In C: heed_cache_save_file.");

@@ -1,4 +1,4 @@
-"""Files with tiles, which ``HEED_TUNING_FILE`` loads; api/README.md has their format."""
+"""Files with tiles, which ``HEED_TUNING_FILE`` loads; their format is in docs/reference/precision.md."""
 
 import os
 import tempfile
