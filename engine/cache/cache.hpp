@@ -133,7 +133,7 @@ heed_cache* make_cache(const heed_context& context, const heed_cache_desc& desc)
 void destroy_cache(heed_cache* cache) noexcept;
 heed_cache_info describe(const heed_cache& cache);
 
-// ---- Sequences as bytes, in the format that api/README.md states --------------------------------
+// ---- Sequences as bytes, in the format of api/docs/reference/cache.md ---------------------------
 
 std::size_t saved_bytes(const heed_cache& cache, heed_sequence sequence);
 

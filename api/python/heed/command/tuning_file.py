@@ -1,4 +1,4 @@
-"""Files with tiles, which ``HEED_TUNING_FILE`` loads; their format is in docs/reference/precision.md."""
+"""Files with tiles, which ``HEED_TUNING_FILE`` loads; the format: docs/reference/precision.md."""
 
 import os
 import tempfile
