@@ -1,5 +1,5 @@
-// Problems over the ranks of MPI_COMM_WORLD. Every rank makes the whole problem, takes its rows of
-// it, and looks at what comes back for them.
+// Problems, and their gradients, over the ranks of MPI_COMM_WORLD. Every rank makes the whole
+// problem, takes its rows of it, and looks at what comes back for them.
 //
 // All ranks run the same test cases, in the same order. Once ranks may communicate, assertions must
 // not end a test case: CHECK, not REQUIRE.
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/heed_mpi.h"
+#include "tests/problem/attention_backward.hpp"
 #include "tests/support/checks.hpp"
 
 namespace heed_test {
@@ -112,10 +113,48 @@ class Shard {
   std::vector<std::int32_t> cu_seqlens_q_, cu_seqlens_k_;
 };
 
+/// This rank's part of a problem of gradients, out and lse included.
+class BackwardShard {
+ public:
+  BackwardShard(BackwardProblem& whole, const Split& split);
+
+  /// Of all gradients that the problem asks for; valid as long as the shard is.
+  const heed_mpi_attention_backward_desc& desc(std::int64_t head_ranks = 0);
+  /// Runs it; throws unless that goes well.
+  Gradients run(const Context& context, std::int64_t head_ranks = 0);
+  /// What a gradient of the whole has for this shard.
+  template <class T>
+  std::vector<T> part_of(GradientOf gradient, const std::vector<T>& whole) const {
+    const Axes& shape = shapes_[gradient];
+    if (whole.empty() || !is_split(gradient)) return whole;
+    return rows_of(whole, shape, positions_of(gradient));
+  }
+
+  Shard attention;
+  BackwardProblem problem;
+
+ private:
+  bool is_split(GradientOf gradient) const;
+  const std::vector<std::int64_t>& positions_of(GradientOf gradient) const {
+    const bool of_keys = gradient == kGradKey || gradient == kGradValue;
+    return of_keys ? attention.key_positions() : attention.query_positions();
+  }
+
+  std::array<Axes, kGradients> shapes_ = {};  ///< of the whole
+  heed_mpi_attention_desc over_ = HEED_MPI_ATTENTION_DESC_INIT;
+  heed_mpi_attention_backward_desc desc_ = HEED_MPI_ATTENTION_BACKWARD_DESC_INIT;
+};
+
 /// Runs a shard and compares its rows with the oracle's of the whole, which are `expected`.
 /// `same_bits`: they must also be those of the whole in one process.
 void check_ranks(Problem& whole, const Expected& expected, Shard& shard, std::int64_t head_ranks,
                  bool same_bits, Unspecified unspecified = Unspecified::kForbidden);
+
+/// Runs a shard and compares its gradients with the oracle's of the whole, which are `want`.
+/// `same_bits`: those of queries, keys and values must be the ones of one process.
+void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want,
+                          BackwardShard& shard, std::int64_t head_ranks, bool same_bits,
+                          Unspecified unspecified = Unspecified::kForbidden);
 
 /// Bits of NaN and zeros aside: sums over ranks begin as 0, and 0 + -0 is 0.
 bool same_numbers(const Numbers& a, const Numbers& b);

@@ -1,7 +1,7 @@
 // Attention over ranks, and its gradients, are those of one process.
 #include <cmath>
 
-#include "tests/mpi/backward_ranks.hpp"
+#include "tests/mpi/ranks.hpp"
 #include "tests/problem/random_forms.hpp"
 
 using namespace heed_test;

@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "tests/graph/problems.hpp"
-#include "tests/mpi/backward_ranks.hpp"
 #include "tests/mpi/rank_graphs.hpp"
+#include "tests/mpi/ranks.hpp"
 #include "tests/mpi/refused.hpp"
 
 using namespace heed_test;
