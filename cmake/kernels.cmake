@@ -129,7 +129,6 @@ function(heed_add_executors target)
     heed_find(HEED_TBB libtbb-dev TBB)
     if(TBB_FOUND)
       target_sources(${target} PRIVATE
-        ${PROJECT_SOURCE_DIR}/engine/parallel/crew.cpp
         ${PROJECT_SOURCE_DIR}/engine/parallel/tbb.cpp)
       target_compile_definitions(${target} PRIVATE HEED_WITH_TBB)
       target_link_libraries(${target} PRIVATE TBB::tbb)

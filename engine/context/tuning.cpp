@@ -13,7 +13,6 @@
 #include <string_view>
 #include <system_error>
 
-#include "engine/context/environment.hpp"
 #include "engine/runtime/descriptor.hpp"
 #include "engine/runtime/text.hpp"
 #include "engine/tensor/element.hpp"

@@ -9,6 +9,8 @@
 
 namespace heed {
 
+inline constexpr std::uint32_t kMaxTile = 65536;
+
 /// What of a problem and its context decides which tiles are best.
 struct TuningKey {
   std::int64_t key, value;  ///< ElementType
