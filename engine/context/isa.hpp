@@ -22,9 +22,10 @@ const Isa& isa_at(std::size_t index);
 /// on this CPU. Throws an Error that lists the choices; `source` names where the name came from.
 const Kernels& choose_isa(const char* name, const char* source, const CpuName& cpu);
 
-/// Whether the pairs of AVX512-BF16 are faster than float32 on the CPU of this name. Measured: on
-/// Zen 4 they do twice the products in a cycle, on Sapphire Rapids less than half. So AMD's
-/// families from 25 on, Zen 4's, of which only CPUs with AVX512-BF16 are asked, and nobody else's.
+/// Whether the pairs of AVX512-BF16 are faster than float32 on the CPU of this name, which has
+/// them. Measured: on Zen 4 they do twice the products in a cycle, on Sapphire Rapids less than
+/// half. So they are on AMD's families from 25 on, where Zen 4 is the first with AVX512-BF16, and
+/// nowhere else.
 bool has_fast_pairs(const CpuName& cpu);
 
 }  // namespace heed

@@ -21,7 +21,7 @@ void check_positions(const char* field, const std::int64_t* positions, std::uint
          field);
 }
 
-/// What this library does not do.
+/// Refuses options that attention over ranks lacks.
 void check_supported(const heed_attention_desc& d, std::uint32_t tensors) {
   const auto refuse = [](const char* what) {
     fail(HEED_STATUS_UNSUPPORTED, "%s is not supported over ranks", what);
@@ -80,7 +80,7 @@ heed_attention_desc shard_alone(heed_attention_desc desc) {
   return desc;
 }
 
-/// What structs are called in messages.
+/// The names of structs in messages.
 struct Names {
   const char *desc, *attention;
 };

@@ -59,9 +59,9 @@ struct HeadShare {
   std::size_t bytes(const RowsList& list, const Counts& counts) const;
 };
 
-/// What a problem reads and, of all heads, writes: out and lse, or gradients of queries, keys,
-/// values and, where each rank has its own rows of it, a bias. The latter travel in the
-/// arithmetic's type.
+/// The tensors that a problem reads and, of all heads, writes: out and lse, or gradients of
+/// queries, keys, values and, where each rank has its own rows of it, a bias. The latter travel in
+/// the arithmetic's type.
 RowsList inputs_of(const Problem& problem);
 constexpr std::size_t kGradBiasResult = 3;
 RowsList results_of(const Problem& problem);

@@ -80,7 +80,7 @@ void Plan::plan_slices() {
   if (problems() == 0) return;
   for (const Span& span : own_.queries) {
     const std::int64_t count = ceil_div(span.count, slice_rows(problems()));
-    for (std::int64_t i = 0; i < count; ++i) {  // as long as each other, but for a row
+    for (std::int64_t i = 0; i < count; ++i) {  // as long as each other, or a row longer
       const std::int64_t begin = span.count * i / count;
       const std::int64_t rows = span.count * (i + 1) / count - begin;
       slices.push_back({{span.position + begin, rows, span.row + begin, span.sequence}, false});
@@ -202,7 +202,7 @@ void Plan::plan_rounds(const Ring& ring) {
   if (rounds.back().sends.empty() && rounds.back().receives.empty()) rounds.pop_back();
 }
 
-/// What others have of own keys in a round arrives in the next.
+/// Gradients of own keys that others compute in a round arrive in the next.
 void Plan::plan_gradients_back(const Ring& ring, std::size_t n) {
   Round& next = rounds[n + 1];
   const int distance = static_cast<int>(n);

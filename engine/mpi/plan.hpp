@@ -1,4 +1,4 @@
-// What a rank does in a run: the dense calls, and what travels between them.
+// The work of a rank in a run: dense calls, and the messages between them.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +21,10 @@ struct Slice {
   bool attended;  ///< some key attends; else its rows are 0
 };
 
-/// What messages are sent from and received in. While a rank computes with keys and gradients in
-/// one of two buffers, it sends what is in the other, or receives there. In the arithmetic's type:
-/// gradients of others' keys and values, such gradients of own ones that arrive, and their sums.
+/// Areas of the workspace that messages are sent from and received in. While a rank computes with
+/// keys and gradients in one of two buffers, it sends what is in the other, or receives there. In
+/// the arithmetic's type: gradients of others' keys and values, such gradients of own ones that
+/// arrive, and their sums.
 enum Area : std::size_t { kKeys, kGradients = kKeys + 2, kArrived = kGradients + 2, kSums, kAreas };
 
 /// Bytes of an area, from an offset on.
@@ -55,7 +56,8 @@ struct Addition {
   std::size_t from, to, bytes;
 };
 
-/// What travels while a rank computes. In the end additions are made of what has arrived.
+/// Calls, and the messages that travel meanwhile. In the end the gradients that have arrived are
+/// added.
 struct Round {
   std::vector<Message> receives, sends;
   std::vector<Call> calls;
@@ -73,7 +75,7 @@ struct Packed {
 /// Throws an Error if what the caller wants is not possible.
 std::vector<heed_mpi_choice> choices_of(const Problem& problem);
 
-/// What plans of attention and of its gradients have in common.
+/// Plans of attention and of its gradients have all of this.
 class Plan : public RankPlan {
  public:
   Communicator comm;

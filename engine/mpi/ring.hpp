@@ -17,7 +17,7 @@ struct Parcel {
   int up, down;
 };
 
-/// What a member has at hand in a round.
+/// A parcel that a member has at hand in a round.
 struct Held {
   const Parcel* parcel;
   bool up;   ///< which way it goes
@@ -35,9 +35,9 @@ class Ring {
     return shard(parcel.member).keys[static_cast<std::size_t>(parcel.span)];
   }
 
-  /// In round 0 its own keys are at hand, those that go both ways twice; in round n what was n
-  /// members away: first from below, then from above. After the last round nothing travels any
-  /// more.
+  /// A member holds its own keys in round 0, twice where they go both ways, and in round n the
+  /// parcels of the members n away: first from below, then from above. After the last round nothing
+  /// travels any more.
   int rounds() const { return rounds_; }
   std::vector<Held> held(int member, int round) const;
   /// The member above or below.

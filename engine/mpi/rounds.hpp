@@ -1,4 +1,4 @@
-// What runs of attention and of its gradients do alike: rounds of computing and sending.
+// Runs of attention and of its gradients alike: rounds of computing and sending.
 #pragma once
 
 #include <type_traits>

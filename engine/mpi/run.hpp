@@ -1,5 +1,5 @@
-// What plans and runs of all operations over ranks have: how it went on all ranks, and where the
-// time goes.
+// Plans and runs of all operations over ranks: they agree on how it went, and tell where the time
+// goes.
 #pragma once
 
 #include <chrono>

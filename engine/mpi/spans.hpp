@@ -42,7 +42,7 @@ struct Order {
   std::vector<std::int64_t> offsets;  ///< of positions, as in heed_attention_desc, by sequence
   std::int64_t first, end;            ///< except for the offset
 
-  /// What is added to a query's position where it stands among the keys.
+  /// A query's position among the keys is its own plus this.
   std::int64_t offset(const Span& span) const { return offsets[span.sequence]; }
   bool attends_any(const Span& queries, const Span& keys) const;
   bool attends_all(const Span& queries, const Span& keys) const;
@@ -79,7 +79,7 @@ std::vector<Spans> gather_spans(const Communicator& comm, std::uint32_t placemen
 void cut(const OwnRows& own, const std::int32_t* begins, std::size_t sequences,
          std::vector<Spans>& all);
 
-/// What several shards have together, in order of positions: spans that meet become one.
+/// The rows of several shards together, in order of positions: spans that meet become one.
 Spans together(const std::vector<Spans>& all, int first, int count);
 
 /// The row of a shard that has this position.

@@ -57,7 +57,7 @@ Tensor contiguous(void* data, std::uint32_t dtype, const Extent& extent);
 /// Of the same type; all of `extent`.
 void copy(const Tensor& from, const Tensor& to, const Extent& extent);
 
-/// Adds numbers of float32 or float64 that lie side by side.
+/// Adds values of float32 or float64 that lie side by side.
 void add(const std::byte* from, std::byte* to, std::size_t bytes, std::uint32_t dtype);
 
 /// Partial results that lie alike, merged to where out and lse are; the latter need not be there.

@@ -44,7 +44,7 @@ struct Close {
 };
 using File = std::unique_ptr<std::FILE, Close>;
 
-/// What is wrong with a line.
+/// A line that is wrong, and why.
 struct Fault {
   std::int64_t line = -1;  ///< of this rank's
   std::int64_t byte = 0;   ///< of the file

@@ -23,7 +23,7 @@ struct Neighbour {
   std::vector<int> rows;
 };
 
-/// What is computed in one call: the edges into some own nodes. Sources are local rows; with no
+/// The edges into some own nodes, which one call computes with. Sources are local rows; with no
 /// rank that needs another's rows they are own nodes.
 struct Share {
   std::vector<std::int32_t> nodes;  ///< indices into own_rows
