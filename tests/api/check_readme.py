@@ -126,7 +126,7 @@ def expected():
 
 def pages():
     return [path for path in sorted(glob.glob(os.path.join(API, "docs", "reference", "*.md")))
-            if os.path.basename(path) not in ("mpi.md", "build.md")]
+            if os.path.basename(path) not in ("mpi.md", "c_mpi.md", "build.md")]
 
 
 

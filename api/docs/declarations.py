@@ -1,0 +1,176 @@
+"""The declarations of heed.h as a page, and names in code that link to them.
+
+A page says `<!-- declarations of api/heed.h -->` where those of a header come, each with the
+comment that stands above it. The repository shows nothing there.
+"""
+
+import os
+import re
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.transforms import SphinxTransform
+
+HEADERS = ("api/heed.h", "api/heed_mpi.h")
+SECTION = re.compile(r"^/\* -{4} (.*?) -+(?: \*/)?$")
+DECLARED = {}  # name: the declaration that it is part of
+
+
+# ---- Headers ----------------------------------------------------------------------------------
+
+
+def entries_of(header):
+    """(comment, code) of every declaration, in order; (title, None) of every section.
+
+    A comment is what stands right above; an _INIT macro belongs to the struct before it.
+    """
+    _, _, body = header.partition('extern "C" {\n#endif\n')
+    lines = body.partition("\n#ifdef __cplusplus\n")[0].splitlines()
+    comment, code, depth = [], [], 0
+    while lines:
+        line = lines.pop(0)
+        if code or not (line.startswith("/*") or not line.strip()):
+            code.append(line)
+            bare = re.sub(r"/\*.*?(\*/|$)", "", line)
+            depth += bare.count("{") - bare.count("}")
+            if (
+                depth <= 0
+                and not line.endswith("\\")
+                and (
+                    line.endswith((";", "}"))
+                    or re.search(r";\s*/\*.*\*/$", line)
+                    or code[0].startswith("#")
+                )
+            ):
+                yield "\n".join(comment), "\n".join(code)
+                comment, code, depth = [], [], 0
+        elif line.startswith("/*"):
+            title = SECTION.match(line)
+            comment = [] if title else [line]
+            if title:
+                yield title.group(1).strip(), None
+            while not line.endswith("*/"):
+                line = lines.pop(0)
+                comment.append(line)
+        elif comment:  # a comment of its own, before an empty line
+            yield "\n".join(comment), ""
+            comment = []
+
+
+def escaped(text):
+    """As Markdown shows it, names as code."""
+    parts = re.split(r"\b((?:heed|HEED)_\w+(?:\(\))?)", text)
+    return "".join(
+        f"`{part}`" if i % 2 else re.sub(r"([\\`*_{}\[\]<>|#~$])", r"\\\1", part)
+        for i, part in enumerate(parts)
+    )
+
+
+def markdown_of(comment):
+    """Paragraphs and lists stay what they are; what is indented is code."""
+    found, before = [], ""
+    for line in re.sub(r"\s*\*/$", "", comment).splitlines():
+        line = re.sub(r"^(/\*| \*) ?", "", line).rstrip()
+        if line.lstrip().startswith("- "):
+            kind, line = "list", "- " + escaped(line.lstrip()[2:])
+        elif line.startswith("  ") and before == "list":
+            kind, line = "list", "  " + escaped(line.strip())
+        elif line.startswith("  "):
+            kind, line = "code", "    " + line
+        else:
+            kind, line = "text" if line else before, escaped(line)
+        if line and before and kind != before:
+            found.append("")
+        found.append(line)
+        before = kind if line or kind == "code" else ""
+    return "\n".join(found).strip("\n")
+
+
+def names_of(code):
+    """(kind of Sphinx's C domain, signature, name, whether its body is shown)."""
+    flat = " ".join(re.sub(r"/\*.*?\*/", "", code, flags=re.DOTALL).replace("\\\n", "").split())
+    if match := re.match(r"typedef (struct|enum) (\w+) ", flat):
+        return match.group(1), match.group(2), match.group(2), "{" in flat
+    if match := re.match(r"#define (\w+)", flat):
+        return "macro", match.group(1), match.group(1), True
+    signature = re.sub(r"^HEED_(MPI_)?API |^typedef |;$", "", flat)
+    name = re.search(r"\b(heed_\w+)\)?(\(|$)", signature).group(1)
+    return ("type" if flat.startswith("typedef") else "function"), signature, name, False
+
+
+def declarations(path):
+    """A header as Markdown, a part of a page for each of its sections."""
+    with open(path, encoding="utf-8") as file:
+        header = file.read()
+    entries, merged = list(entries_of(header)), []
+    for comment, code in entries:
+        if code and not comment and "_INIT" in code and code.startswith("#") and merged[-1][1]:
+            merged[-1] = (merged[-1][0], merged[-1][1] + "\n" + code)
+        else:
+            merged.append((comment, code))
+    text = [markdown_of(header.partition("#ifndef")[0].rstrip()) + "\n"]
+    for comment, code in merged:
+        if code is None:
+            text.append(f"## {comment}\n")
+        elif not code:
+            text.append(markdown_of(comment) + "\n")
+        else:
+            kind, signature, _, shown = names_of(code)
+            body = f"\n```c\n{code}\n```\n" if shown else ""
+            text.append(f":::{{c:{kind}}} {signature}\n\n{markdown_of(comment)}\n{body}:::\n")
+    return "\n".join(text)
+
+
+def note_names(root):
+    """Fills DECLARED."""
+    for path in HEADERS:
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            for _, code in entries_of(file.read()):
+                if code and not (code.startswith("#") and "_INIT" in code):
+                    _, _, name, _ = names_of(code)
+                    DECLARED.update(
+                        dict.fromkeys(re.findall(r"^  (HEED_\w+)", code, re.MULTILINE), name)
+                    )
+                    DECLARED[name] = name
+
+
+class Linked(SphinxTransform):
+    """Names of heed.h in code link to their declarations."""
+
+    default_priority = 500
+
+    def apply(self):
+        """Of every page."""
+        for node in list(self.document.findall(nodes.literal)):
+            name = node.astext().removesuffix("()")
+            if name in DECLARED and not isinstance(
+                node.parent, (nodes.reference, addnodes.pending_xref)
+            ):
+                link = addnodes.pending_xref(
+                    "",
+                    refdomain="c",
+                    reftype="identifier",
+                    refwarn=False,
+                    reftarget=DECLARED[name],
+                    refdoc=self.env.docname,
+                )
+                node.replace_self(link)
+                link += node
+
+
+def read(app, docname, source):
+    """Pages as Sphinx shall see them."""
+    source[0] = re.sub(
+        r"^<!-- declarations of (\S+) -->$",
+        lambda match: declarations(os.path.join(app.srcdir, match.group(1))),
+        source[0],
+        flags=re.MULTILINE,
+    )
+
+
+def setup(app):
+    """Called by Sphinx."""
+    note_names(app.srcdir)
+    app.connect("source-read", read)
+    app.add_transform(Linked)
+    return {"parallel_read_safe": True, "version": "1"}
