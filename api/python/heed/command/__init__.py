@@ -50,7 +50,9 @@ def main(given: Sequence[str] | None = None) -> int:
     name = "heed"
     try:
         with streams(), np.errstate(all="ignore"):  # what is odd about numbers commands tell
-            arguments = parser().parse_args(given)
+            whole = parser()
+            completion.complete(whole)
+            arguments = whole.parse_args(given)
             name = f"heed {arguments.command}" if arguments.command else name
             with interruptible(name):
                 return run(arguments)
