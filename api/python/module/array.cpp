@@ -1,6 +1,11 @@
 #include "api/python/module/array.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "api/python/module/errors.hpp"
+#include "api/python/module/numbers.hpp"
 
 namespace heed::python {
 namespace {
@@ -86,6 +91,322 @@ std::string shape_text(const std::int64_t* shape, int axes) {
 
 std::string text(const Form& form) {
   return std::string(name_of(form.element)) + " " + shape_text(form.shape, form.axes);
+}
+
+// ---- How arrays of each kind say where their elements lie ----
+
+namespace {
+
+/// What __array_struct__ points at: version 3 of NumPy's array interface.
+struct ArrayInterface {
+  int two;
+  int axes;
+  char kind;
+  int item_bytes;
+  int flags;
+  std::intptr_t* shape;
+  std::intptr_t* strides;  // in bytes
+  void* data;
+  PyObject* description;
+};
+constexpr int kNotSwapped = 0x200;
+constexpr int kWriteable = 0x400;
+
+std::optional<Element> element_of(char kind, std::int64_t bits) {
+  if (kind == 'b' && bits == 8) return Element::kBool;
+  if (kind == 'i' && bits == 8) return Element::kI8;
+  if (kind == 'i' && bits == 32) return Element::kI32;
+  if (kind == 'i' && bits == 64) return Element::kI64;
+  if (kind == 'f' && bits == 16) return Element::kF16;
+  if (kind == 'f' && bits == 32) return Element::kF32;
+  if (kind == 'f' && bits == 64) return Element::kF64;
+  return std::nullopt;
+}
+
+std::optional<Element> element_of(const dlpack::DataType& type) {
+  if (type.lanes != 1) return std::nullopt;
+  switch (type.code) {
+    case dlpack::kInt:
+      return element_of('i', type.bits);
+    case dlpack::kFloat:
+      return element_of('f', type.bits);
+    case dlpack::kBool:
+      return element_of('b', type.bits);
+    case dlpack::kBfloat:
+      if (type.bits == 16) return Element::kBf16;
+      return std::nullopt;
+    case dlpack::kFloat8E4M3FN:
+      return Element::kF8E4M3;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Types that others than NumPy define (ml_dtypes) are known by name.
+std::optional<Element> element_named(nb::handle from) {
+  const nb::object dtype = attribute(from, names().dtype);
+  if (!dtype.is_valid()) return std::nullopt;
+  const nb::str name(dtype.attr("name"));
+  if (std::strcmp(name.c_str(), "bfloat16") == 0) return Element::kBf16;
+  if (std::strcmp(name.c_str(), "float8_e4m3fn") == 0) return Element::kF8E4M3;
+  return std::nullopt;
+}
+
+std::string dtype_text(nb::handle from) {
+  const nb::object dtype = attribute(from, names().dtype);
+  return nb::str(dtype.is_valid() ? nb::handle(dtype) : nb::handle(from.type())).c_str();
+}
+
+[[noreturn]] void refuse_element(const char* name, nb::handle from) {
+  refuse(
+      "%s is of %s; heed knows float32, float64, float16, bfloat16, and where it says so int8, "
+      "float8_e4m3fn, bool, int32 and int64",
+      name, dtype_text(from).c_str());
+}
+
+int checked_axes(const char* name, std::int64_t axes) {
+  if (axes > kMaxAxes)
+    refuse("%s has %lld axes; it may have at most %d", name, static_cast<long long>(axes),
+           kMaxAxes);
+  return static_cast<int>(axes);
+}
+
+void check_alignment(const char* name, const Array& array) {
+  const std::int64_t bytes = bytes_of(array.form.element);
+  if (reinterpret_cast<std::uintptr_t>(array.data) % static_cast<std::uintptr_t>(bytes) != 0)
+    refuse("%s begins at an address that is no multiple of the %lld bytes of its elements: copy it",
+           name, static_cast<long long>(bytes));
+}
+
+std::string device_name(std::int32_t type) {
+  switch (type) {
+    case 2:
+      return "CUDA";
+    case 3:
+      return "CUDA host memory";
+    case 4:
+      return "OpenCL";
+    case 7:
+      return "Vulkan";
+    case 8:
+      return "Metal";
+    case 10:
+      return "ROCm";
+    case 11:
+      return "ROCm host memory";
+    case 13:
+      return "CUDA managed memory";
+    case 14:
+      return "oneAPI";
+    default:
+      return "of DLPack's type " + std::to_string(type);
+  }
+}
+
+void check_device(const char* name, dlpack::Device device) {
+  if (device.type == dlpack::kCpu) return;
+  refuse("%s lies on device %s, number %d; heed computes on CPUs: copy it there", name,
+         device_name(device.type).c_str(), device.id);
+}
+
+Array array_of(const char* name, nb::handle from, const dlpack::Tensor& tensor, bool writable) {
+  check_device(name, tensor.device);
+  const std::optional<Element> element = element_of(tensor.dtype);
+  if (!element) refuse_element(name, from);
+  Array array;
+  Form& form = array.form;
+  form.element = *element;
+  form.axes = checked_axes(name, tensor.axes);
+  std::int64_t contiguous = 1;
+  for (int axis = form.axes - 1; axis >= 0; --axis) {
+    form.shape[axis] = tensor.shape[axis];
+    const std::int64_t stride = tensor.strides != nullptr ? tensor.strides[axis] : contiguous;
+    form.strides[axis] = tensor.shape[axis] > 1 ? stride : 0;
+    contiguous *= tensor.shape[axis];
+  }
+  array.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+  array.writable = writable;
+  if (tensor.data == nullptr && form.elements() > 0)
+    refuse("%s has no memory, although it has %lld elements", name,
+           static_cast<long long>(form.elements()));
+  check_alignment(name, array);
+  return array;
+}
+
+/// Tensors of PyTorch that are not what their memory says: results would have no gradient, or the
+/// wrong sign.
+void check_tensor(const char* name, nb::handle from) {
+  const nb::object grad = attribute(from, names().requires_grad);
+  if (!grad.is_valid()) return;  // of another library
+  if (grad.ptr() == Py_True) {
+    const nb::object torch = nb::module_::import_("torch");
+    if (nb::cast<bool>(torch.attr("is_grad_enabled")()))
+      refuse(
+          "%s requires gradients, which only heed.torch keeps: call it under torch.no_grad(), or "
+          "give it %s.detach()",
+          name, name);
+  }
+  if (nb::object(from.attr(names().is_neg)()).ptr() == Py_True)
+    refuse("%s has the negative bit set: give it %s.resolve_neg()", name, name);
+}
+
+const dlpack::ExchangeApi* exchange_api(nb::handle from) {
+  const nb::object capsule = attribute(from.type(), names().exchange_api);
+  if (!capsule.is_valid()) return nullptr;
+  void* api = PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api");
+  if (api == nullptr) PyErr_Clear();
+  const auto* found = static_cast<const dlpack::ExchangeApi*>(api);
+  while (found != nullptr && found->version.major > 1) found = found->previous;
+  return found;
+}
+
+bool read_by_exchange(const char* name, nb::handle from, Array& array) {
+  const dlpack::ExchangeApi* api = exchange_api(from);
+  if (api == nullptr || api->version.major != 1 || api->borrow == nullptr) return false;
+  dlpack::Tensor tensor;
+  if (api->borrow(from.ptr(), &tensor) != 0) {
+    nb::python_error error;
+    if (!is_answer(error)) throw error;
+    // __dlpack__ says in a line what is wrong
+    return false;
+  }
+  array = array_of(name, from, tensor, true);
+  array.kind = {Kind::kExchange, api};
+  check_tensor(name, from);
+  return true;
+}
+
+/// Calls what the array's library has, which may say why it does not export.
+template <class Call>
+auto asked(const char* name, Call&& call) {
+  try {
+    return call();
+  } catch (nb::python_error& error) {
+    if (!is_answer(error)) throw;
+    const std::string why = nb::str(error.value()).c_str();
+    error.restore();
+    refuse("%s: %s", name, why.c_str());
+  }
+}
+
+Array array_of(const char* name, nb::handle from, const ArrayInterface& interface) {
+  std::optional<Element> element =
+      element_of(interface.kind, std::int64_t{8} * interface.item_bytes);
+  if (interface.kind == 'V') element = element_named(from);
+  if (!element || bytes_of(*element) != interface.item_bytes) refuse_element(name, from);
+  if ((interface.flags & kNotSwapped) == 0)
+    refuse("%s has elements in another byte order than this CPU's: convert it", name);
+  Array array;
+  Form& form = array.form;
+  form.element = *element;
+  form.axes = checked_axes(name, interface.axes);
+  for (int axis = 0; axis < form.axes; ++axis) form.shape[axis] = interface.shape[axis];
+  if (interface.strides == nullptr) form = contiguous_form(form.element, form.shape, form.axes);
+  for (int axis = 0; axis < form.axes && interface.strides != nullptr; ++axis) {
+    if (form.shape[axis] <= 1) continue;
+    if (interface.strides[axis] % interface.item_bytes != 0)
+      refuse("%s has a stride of %lld bytes, no multiple of the %d bytes of its elements: copy it",
+             name, static_cast<long long>(interface.strides[axis]), interface.item_bytes);
+    form.strides[axis] = interface.strides[axis] / interface.item_bytes;
+  }
+  array.data = interface.data;
+  array.writable = (interface.flags & kWriteable) != 0;
+  check_alignment(name, array);
+  return array;
+}
+
+/// Masks of NumPy's masked arrays lie elsewhere. Of what else is derived from its arrays, numbers
+/// are what they are of arrays.
+void check_masked(const char* name, nb::handle from) {
+  if (from.type().is(names().ndarray) || !nb::isinstance(from, names().ndarray)) return;
+  if (nb::isinstance(from, names().numpy.attr("ma").attr("MaskedArray")))
+    refuse("%s is a masked array, whose mask heed does not read: give %s.data, and attn_mask", name,
+           name);
+}
+
+[[noreturn]] void refuse_capsule(const char* name, const char* method, nb::handle given) {
+  PyErr_Clear();
+  refuse_type("%s has %s, but gives %s there, not a capsule that heed knows", name, method,
+              type_text(given).c_str());
+}
+
+bool read_by_array_struct(const char* name, nb::handle from, Array& array) {
+  nb::object capsule = attribute(from, names().array_struct);
+  if (!capsule.is_valid()) return false;
+  const auto* interface =
+      static_cast<const ArrayInterface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
+  if (interface == nullptr) refuse_capsule(name, "__array_struct__", capsule);
+  if (interface->two != 2) return false;
+  check_masked(name, from);
+  array = array_of(name, from, *interface);
+  // Of an array that was made on demand, as NumPy's scalars make one, nobody else holds the memory.
+  array.keeper = std::move(capsule);
+  return true;
+}
+
+nb::object dlpack_capsule(nb::handle from) {
+  nb::object export_ = from.attr(names().dlpack);
+  try {
+    return export_(nb::arg("max_version") = nb::make_tuple(1, 0));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_TypeError)) throw;
+    return export_();  // of before version 1
+  }
+}
+
+bool read_by_dlpack(const char* name, nb::handle from, Array& array) {
+  if (!attribute(from, names().dlpack).is_valid()) return false;
+  if (attribute(from, names().dlpack_device).is_valid())
+    check_device(name, asked(name, [&] {
+                   const nb::object device = from.attr(names().dlpack_device)();
+                   return dlpack::Device{
+                       static_cast<std::int32_t>(integer("device[0]", device[0])),
+                       static_cast<std::int32_t>(integer("device[1]", device[1]))};
+                 }));
+  // A capsule that is not taken over frees what it stands for: it is kept.
+  nb::object capsule = asked(name, [&] { return dlpack_capsule(from); });
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0) {
+    const auto* managed = static_cast<const dlpack::ManagedVersioned*>(
+        PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    if (managed->version.major != 1)
+      refuse("%s comes by version %u of DLPack; heed knows version 1", name,
+             managed->version.major);
+    array = array_of(name, from, managed->tensor, (managed->flags & dlpack::kReadOnly) == 0);
+  } else {
+    const auto* managed =
+        static_cast<const dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+    if (managed == nullptr) refuse_capsule(name, "__dlpack__", capsule);
+    array = array_of(name, from, managed->tensor, true);
+  }
+  array.kind = {Kind::kOther, nullptr};
+  array.keeper = std::move(capsule);
+  return true;
+}
+
+/// NumPy understands every buffer.
+bool read_by_buffer(const char* name, nb::handle from, Array& array) {
+  if (PyObject_CheckBuffer(from.ptr()) == 0) return false;
+  const nb::object numpy = asked(name, [&] {
+    PyObject* view = PyMemoryView_FromObject(from.ptr());
+    if (view == nullptr) throw nb::python_error();
+    return names().asarray(nb::steal(view));
+  });
+  return read_by_array_struct(name, numpy, array);
+}
+
+}  // namespace
+
+Array read_array(const char* name, nb::handle from) {
+  Array array;
+  // NumPy's own first: to ask for what they lack would cost more than to read them.
+  if (from.type().is(names().ndarray) && read_by_array_struct(name, from, array)) return array;
+  if (read_by_exchange(name, from, array) || read_by_array_struct(name, from, array) ||
+      read_by_dlpack(name, from, array) || read_by_buffer(name, from, array))
+    return array;
+  refuse_type(
+      "%s must be an array, of NumPy, PyTorch or another library with DLPack or the buffer "
+      "protocol, not %s",
+      name, type_text(from).c_str());
 }
 
 }  // namespace heed::python

@@ -1,9 +1,26 @@
 // What each file adds to the module heed._heed.
 #pragma once
 
+#include <cstring>
+#include <string>
+
 #include "api/python/module/errors.hpp"
 
 namespace heed::python {
+
+template <class>
+auto any_or_none() {
+  return nb::arg().none();
+}
+
+/// A function that the package alone calls, with arguments by position. `text` is its line in the
+/// stub.
+template <class Result, class... Arguments>
+void internal(nb::module_& module, const char* text, Result (*called)(Arguments...)) {
+  const char* const name = text + std::strlen("def ");
+  module.def(std::string(name, std::strchr(name, '(')).c_str(), called, any_or_none<Arguments>()...,
+             nb::sig(text));
+}
 
 void bind_attention(nb::module_& module);
 void bind_backward(nb::module_& module);

@@ -1,11 +1,57 @@
 // A call of dense attention, from Python's arguments to those of C.
 #pragma once
 
+#include "api/python/module/errors.hpp"
 #include "api/python/module/numbers.hpp"
-#include "api/python/module/options.hpp"
 #include "api/python/module/score_function.hpp"
 
 namespace heed::python {
+
+// ---- The options of attention by name, for every function that takes them ----
+
+/// As they came, the caller holding them; null where one was not given, or None.
+struct Options {
+  nb::handle attn_mask, bias, causal, window, alignment, scale, softcap, alibi_slopes, sinks,
+      temperature, hard, key_lengths, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k,
+      block_table, key_scales, value_scales, score_function, return_lse, return_weights,
+      weight_rows, return_column_sums;
+};
+
+struct OptionName {
+  const char* name;
+  nb::handle Options::*place;
+  bool tensor;  // given anew in every call of a plan
+};
+
+constexpr OptionName kOptions[] = {
+    {"attn_mask", &Options::attn_mask, true},
+    {"bias", &Options::bias, true},
+    {"causal", &Options::causal, false},
+    {"window", &Options::window, false},
+    {"alignment", &Options::alignment, false},
+    {"scale", &Options::scale, false},
+    {"softcap", &Options::softcap, false},
+    {"alibi_slopes", &Options::alibi_slopes, true},
+    {"sinks", &Options::sinks, true},
+    {"temperature", &Options::temperature, false},
+    {"hard", &Options::hard, false},
+    {"key_lengths", &Options::key_lengths, true},
+    {"cu_seqlens_q", &Options::cu_seqlens_q, true},
+    {"cu_seqlens_k", &Options::cu_seqlens_k, true},
+    {"max_seqlen_q", &Options::max_seqlen_q, false},
+    {"max_seqlen_k", &Options::max_seqlen_k, false},
+    {"block_table", &Options::block_table, true},
+    {"key_scales", &Options::key_scales, true},
+    {"value_scales", &Options::value_scales, true},
+    {"score_function", &Options::score_function, false},
+    {"return_lse", &Options::return_lse, false},
+    {"return_weights", &Options::return_weights, false},
+    {"weight_rows", &Options::weight_rows, false},
+    {"return_column_sums", &Options::return_column_sums, false},
+};
+
+/// Reads the dict `given`; TypeError names what `function` does not know.
+Options read_options(const char* function, nb::handle given);
 
 /// Numbers per head, of the arithmetic's type.
 struct Reals {
@@ -94,5 +140,14 @@ heed_layout layout_of(const Form& form, bool packed);
 
 /// Of [batch, heads, rows], also where out is packed: [heads, rows].
 heed_layout lse_layout(const Form& form);
+
+// ---- How heads become one, in blocks and over graphs ----
+
+/// A heed_combine by its name, up to `last`.
+std::uint32_t read_combine(nb::handle from, heed_combine last);
+
+/// Given if, and only if, `combine` is HEED_COMBINE_WEIGHTED.
+const void* read_head_weights(std::uint32_t combine, nb::handle from, bool float64,
+                              std::int64_t heads, Reals& reals);
 
 }  // namespace heed::python

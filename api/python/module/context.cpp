@@ -162,7 +162,7 @@ In C: heed_context_create.)");
   function(module, "def set_threads(threads: int | None) -> None", &set_threads,
            "Makes a new default context of so many threads; None: as many as at first. Plans keep "
            "the context that they were made with.");
-  module.def("default_context", &default_context, nb::sig("def default_context() -> Context"));
+  internal(module, "def default_context() -> Context", &default_context);
   function(module, "def get_threads() -> int", &get_threads, "The threads of the default context.");
 }
 

@@ -1,11 +1,16 @@
-// Refusals, in the words of Python's arguments.
+// Errors in the words of Python's arguments, and names of Python that are looked up once.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
+#include <atomic>
+#include <string>
+
 #include "api/heed.h"
 
 namespace heed::python {
+
+// ---- Refusals, in the words of Python's arguments ----
 
 namespace nb = nanobind;
 
@@ -40,5 +45,60 @@ nb::object attribute(nb::handle from, nb::handle name);
 
 /// The name of an object's type, for messages.
 std::string type_text(nb::handle object);
+
+// What is made when it is first needed, and never destroyed: the interpreter ends before this
+// library does.
+
+/// Not a static variable of a function: a thread would wait for its end with the GIL, which the one
+/// that makes it may need.
+template <class T>
+const T& once() {
+  static std::atomic<const T*> one = nullptr;
+  const T* known = one.load(std::memory_order_acquire);
+  if (known != nullptr) return *known;
+  const T* made = new T;
+  if (one.compare_exchange_strong(known, made, std::memory_order_acq_rel)) return *made;
+  delete made;  // another thread was faster
+  return *known;
+}
+
+// ---- Python's names and functions that are needed again and again, looked up once ----
+
+struct Names {
+  nb::str exchange_api = nb::str("__dlpack_c_exchange_api__");
+  nb::str array_struct = nb::str("__array_struct__");
+  nb::str dlpack = nb::str("__dlpack__");
+  nb::str dlpack_device = nb::str("__dlpack_device__");
+  nb::str dtype = nb::str("dtype");
+  nb::str array_namespace = nb::str("__array_namespace__");
+  nb::str requires_grad = nb::str("requires_grad");
+  nb::str is_neg = nb::str("is_neg");
+  nb::object numpy = nb::module_::import_("numpy");
+  nb::object asarray = numpy.attr("asarray");
+  nb::object empty = numpy.attr("empty");
+  nb::object ndarray = numpy.attr("ndarray");
+  nb::object float32 = numpy.attr("dtype")("float32");
+  nb::object result = nb::module_::import_("heed.results").attr("Result");
+  nb::object gradients = nb::module_::import_("heed.results").attr("Gradients");
+  nb::object block_gradients = nb::module_::import_("heed.results").attr("MultiheadGradients");
+  nb::object graph_gradients = nb::module_::import_("heed.results").attr("GraphGradients");
+};
+
+inline const Names& names() { return once<Names>(); }
+
+// ---- Objects that another process could not use ----
+
+/// Makes pickle, copy and multiprocessing say so, and what to do instead.
+template <class T>
+void refuse_pickling(nb::class_<T>& type, const char* why) {
+  type.def(
+      "__reduce_ex__",
+      [why](nb::handle self, nb::handle) -> nb::object {
+        refuse_type("heed.%s cannot be pickled or copied: %s",
+                    nb::str(self.type().attr("__name__")).c_str(), why);
+      },
+      nb::arg("protocol"),
+      nb::sig("def __reduce_ex__(self, protocol: object, /) -> typing.NoReturn"));
+}
 
 }  // namespace heed::python

@@ -52,11 +52,10 @@ nb::dict seen(nb::handle array) {
 
 void bind_information(nb::module_& module) {
   module.attr("version") = heed_version_string();
-  module.def("seen", &seen, nb::arg("array").none(),
-             nb::sig("def seen(array: object) -> dict[str, typing.Any]"));
-  module.def("isas", &isas, nb::sig("def isas() -> dict[str, dict[str, int]]"));
-  module.def("executors", &executors, nb::sig("def executors() -> list[str]"));
-  module.def("products", &products, nb::sig("def products() -> list[str]"));
+  internal(module, "def seen(array: object) -> dict[str, typing.Any]", &seen);
+  internal(module, "def isas() -> dict[str, dict[str, int]]", &isas);
+  internal(module, "def executors() -> list[str]", &executors);
+  internal(module, "def products() -> list[str]", &products);
 }
 
 }  // namespace heed::python

@@ -1,4 +1,4 @@
-// Numbers and short vectors of numbers from Python.
+// Numbers of Python, one or many, and rotary embeddings, which are told by them.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,8 @@
 #include "api/python/module/array.hpp"
 
 namespace heed::python {
+
+// ---- Numbers and short vectors of numbers from Python ----
 
 /// What the argument `name` is, or TypeError.
 double number(const char* name, nb::handle from);
@@ -49,5 +51,20 @@ Table<T> read_table(const char* name, nb::handle from);
 
 /// Whether it is that, rather than an array of another number of axes or a sequence of numbers.
 bool is_table(const char* name, nb::handle from);
+
+// ---- Rotary embedding, as heed.rotate and caches are told about it ----
+
+struct Rotary {
+  heed_rotary rotary = HEED_ROTARY_INIT;
+  Array cosines;  // whoever keeps the Rotary keeps these objects
+  Array sines;
+};
+
+/// Positions as C has them, [batch, rows]; given may be [rows] for all.
+Vector<std::int64_t> read_positions(nb::handle from, std::int64_t batch, std::int64_t rows);
+
+/// The arguments of these names; all but `pairs` may be None.
+Rotary read_rotary(nb::handle pairs, nb::handle base, nb::handle features, nb::handle cosines,
+                   nb::handle sines);
 
 }  // namespace heed::python

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "api/python/module/names.hpp"
+#include "api/python/module/errors.hpp"
 
 namespace heed::python {
 namespace {

@@ -1,10 +1,153 @@
-// heed.plan and heed.Plan.
+#include "api/python/module/plan.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+
 #include "api/python/module/bind.hpp"
-#include "api/python/module/c_plan.hpp"
-#include "api/python/module/planned_call.hpp"
+#include "api/python/module/errors.hpp"
 #include "api/python/module/signature.hpp"
 
 namespace heed::python {
+
+Workspace::~Workspace() { from_.give_back(memory_); }
+
+Workspaces::~Workspaces() {
+  for (auto& spare : spare_) std::free(spare.load());
+}
+
+Workspace Workspaces::take() {
+  for (auto& spare : spare_)
+    if (void* memory = spare.exchange(nullptr, std::memory_order_acquire); memory != nullptr)
+      return {*this, memory};
+  constexpr std::size_t kAlignment = HEED_WORKSPACE_ALIGNMENT;
+  const std::size_t bytes = (bytes_ + kAlignment) / kAlignment * kAlignment;
+  void* memory = std::aligned_alloc(kAlignment, bytes);
+  if (memory == nullptr) refuse_memory("there is no memory for a workspace of %zu bytes", bytes_);
+  return {*this, memory};
+}
+
+void Workspaces::give_back(void* memory) {
+  for (auto& spare : spare_) {
+    void* none = nullptr;
+    if (spare.compare_exchange_strong(none, memory, std::memory_order_release)) return;
+  }
+  std::free(memory);
+}
+
+KeptOptions::KeptOptions(const Call& call, const Options& options)
+    : boolean_mask_(call.attn_mask.form.element == Element::kBool) {
+  for (std::size_t i = 0; i < std::size(kOptions); ++i) {
+    const nb::handle given = options.*kOptions[i].place;
+    given_[i] = given.is_valid();
+    if (given.is_valid() && !kOptions[i].tensor) kept_[kOptions[i].name] = given;
+  }
+  // Of tensors that change from call to call: what they may need at most is settled.
+  if (call.packed_queries()) kept_["max_seqlen_q"] = nb::int_(call.desc.query_length);
+  if (call.packed_keys() || call.paged()) kept_["max_seqlen_k"] = nb::int_(call.desc.key_length);
+  settings_ = read_options("plan", kept_);
+}
+
+Options KeptOptions::with(const char* function, const char* maker, nb::handle tensors) const {
+  Options options = read_options(function, tensors);
+  for (std::size_t i = 0; i < std::size(kOptions); ++i) {
+    const OptionName& option = kOptions[i];
+    const bool given = (options.*option.place).is_valid();
+    if (option.tensor) {
+      if (given && !given_[i])
+        refuse_type("%s is given, but the plan was made without", option.name);
+      if (!given && given_[i]) refuse_type("the plan was made with %s: give it", option.name);
+    } else {
+      if (given) refuse_type("%s is the plan's: give it to %s", option.name, maker);
+      options.*option.place = settings_.*option.place;
+    }
+  }
+  return options;
+}
+
+void KeptOptions::check_mask(const Call& call) const {
+  const bool boolean = call.attn_mask.form.element == Element::kBool;
+  if (boolean != boolean_mask_)
+    refuse("attn_mask is %s; the plan was made for one that is %s", boolean ? "bool" : "floating",
+           boolean ? "floating" : "bool");
+}
+
+void check_form(const char* name, const Form& now, const Form& then) {
+  if (now == then) return;
+  const std::string is = text(now);
+  const std::string was = text(then);
+  if (is != was) refuse("%s is %s; the plan was made for %s", name, is.c_str(), was.c_str());
+  refuse("%s has strides %s; the plan was made for %s", name,
+         shape_text(now.strides, now.axes).c_str(), shape_text(then.strides, then.axes).c_str());
+}
+
+namespace {
+
+constexpr struct {
+  const char* name;
+  Array Call::*array;
+} kNamed[] = {{"query", &Call::query},           {"key", &Call::key},
+              {"value", &Call::value},           {"out", &Call::out},
+              {"attn_mask", &Call::attn_mask},   {"bias", &Call::bias},
+              {"key_scales", &Call::key_scales}, {"value_scales", &Call::value_scales}};
+static_assert(std::size(kNamed) == PlannedCall::kArrays);
+
+}  // namespace
+
+void read_shard_scores(Call& call, const Options& options, std::int64_t all_keys) {
+  const std::int64_t own = call.desc.key_length;
+  call.desc.key_length = all_keys;
+  read_scores(call, options, false);
+  call.desc.key_length = own;
+}
+
+PlannedCall::PlannedCall(const Call& call, const Options& options, std::int64_t all_keys)
+    : desc_(call.desc), all_keys_(all_keys), out_given_(call.out_given), kept_(call, options) {
+  for (std::size_t i = 0; i < std::size(kNamed); ++i) forms_[i] = (call.*kNamed[i].array).form;
+}
+
+Outputs PlannedCall::read(Call& call, const char* maker, const GivenCall& given) const {
+  const Options options = kept_.with("Plan.__call__", maker, given.tensors);
+  if (out_given_ && given.out.is_none()) refuse_type("the plan was made with out: give it");
+  read_lengths(call, options);
+  read_tensors(call, given.query, given.key, given.value, options);
+  if (all_keys_ >= 0)
+    read_shard_scores(call, options, all_keys_);
+  else
+    read_scores(call, options);
+  Outputs outputs = make_outputs(call, options, given.out.is_none() ? nb::handle() : given.out);
+  if (call.out_given && !out_given_) take_plain_out(call);
+  // Made in the same way from the same, they are the same in every byte.
+  // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c)
+  if (std::memcmp(&call.desc, &desc_, sizeof desc_) != 0) refuse_difference(call);
+  return outputs;
+}
+
+/// An out where the plan was made without: it lies as a new one would.
+void PlannedCall::take_plain_out(Call& call) const {
+  const Form& form = call.out.form;
+  if (!is_contiguous(form) || dtype_of(form.element) != static_cast<heed_dtype>(desc_.out.dtype))
+    refuse(
+        "out is %s with strides %s; the plan was made without, so it must be contiguous and "
+        "of query's type",
+        text(form).c_str(), shape_text(form.strides, form.axes).c_str());
+  call.desc.out = desc_.out;
+}
+
+void PlannedCall::refuse_difference(const Call& call) const {
+  kept_.check_mask(call);
+  for (std::size_t i = 0; i < std::size(kNamed); ++i)
+    check_form(kNamed[i].name, (call.*kNamed[i].array).form, forms_[i]);
+  if (call.desc.batch != desc_.batch)
+    refuse("%s is for %lld sequences; the plan was made for %lld", call.batch_of,
+           static_cast<long long>(call.desc.batch), static_cast<long long>(desc_.batch));
+  refuse("block_table has rows of %lld entries; the plan was made for %lld",
+         static_cast<long long>(call.desc.block_table_stride),
+         static_cast<long long>(desc_.block_table_stride));
+}
+
+// ---- heed.plan and heed.Plan ----
+
 namespace {
 
 constexpr PlanFunctions<heed_attention_plan, heed_attention_info, heed_attention_args> kFunctions =
@@ -86,10 +229,10 @@ In C: heed_attention_plan.)");
          "tuning_line that gave tiles, or 0, and the precision in effect, \"default\" where "
          "weights "
          "are rounded to bfloat16, else \"exact\". In C: heed_attention_plan_describe.");
-  module.def("plan", &plan, nb::arg("query").none(), nb::arg("key").none(), nb::arg("value").none(),
-             nb::arg("out").none(), nb::arg("context").none(), nb::arg("options"),
-             nb::sig("def plan(query: object, key: object, value: object, out: object, "
-                     "context: Context | None, options: object) -> Plan"));
+  internal(module,
+           "def plan(query: object, key: object, value: object, out: object, context: Context | "
+           "None, options: object) -> Plan",
+           &plan);
 }
 
 }  // namespace heed::python

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "api/python/module/array.hpp"
-#include "api/python/module/names.hpp"
+#include "api/python/module/errors.hpp"
 #include "api/python/module/outputs.hpp"
 
 namespace heed::python {

@@ -3,8 +3,8 @@
 #include "api/python/module/bind.hpp"
 #include "api/python/module/call.hpp"
 #include "api/python/module/context.hpp"
-#include "api/python/module/gil.hpp"
-#include "api/python/module/pickling.hpp"
+#include "api/python/module/errors.hpp"
+#include "api/python/module/plan.hpp"
 #include "api/python/module/signature.hpp"
 
 namespace heed::python {

@@ -1,13 +1,44 @@
-// heed.attention_backward.
+// heed.attention and its gradients.
 #include <utility>
 
 #include "api/python/module/bind.hpp"
 #include "api/python/module/context.hpp"
-#include "api/python/module/gil.hpp"
+#include "api/python/module/errors.hpp"
 #include "api/python/module/gradients.hpp"
-#include "api/python/module/names.hpp"
+#include "api/python/module/outputs.hpp"
+#include "api/python/module/plan.hpp"
 
 namespace heed::python {
+
+// ---- heed.attention ----
+namespace {
+
+nb::object attention(nb::handle query, nb::handle key, nb::handle value, nb::handle out,
+                     nb::handle context, nb::handle given) {
+  const Options options = read_options("attention", given);
+  Call call;
+  read_lengths(call, options);
+  read_tensors(call, query, key, value, options);
+  read_scores(call, options);
+  const Outputs outputs = make_outputs(call, options, out.is_none() ? nb::handle() : out);
+  const HeldContext held = hold_context(context);
+  check(without_gil(flops_of(call.desc), call.score_function,
+                    [&] { return heed_attention(held.context, &call.desc, &call.args); }));
+  call.score_function.raise();
+  return outputs.result(call.kind, call.out_given, query);
+}
+
+}  // namespace
+
+void bind_attention(nb::module_& module) {
+  internal(module,
+           "def attention(query: object, key: object, value: object, out: object, context: "
+           "Context | None, options: object) -> typing.Any",
+           &attention);
+}
+
+// ---- heed.attention_backward ----
+
 namespace {
 
 /// The axes of `full` along which `of` has one element, or which it lacks, and full has others.
@@ -154,16 +185,12 @@ nb::object attention_backward(nb::handle query, nb::handle key, nb::handle value
 }  // namespace
 
 void bind_backward(nb::module_& module) {
-  module.def(
-      "attention_backward", &attention_backward, nb::arg("query").none(), nb::arg("key").none(),
-      nb::arg("value").none(), nb::arg("out").none(), nb::arg("lse").none(),
-      nb::arg("grad_out").none(), nb::arg("grad_lse").none(), nb::arg("wanted"),
-      nb::arg("accumulate").none(), nb::arg("score_gradient").none(), nb::arg("context").none(),
-      nb::arg("options"),
-      nb::sig("def attention_backward(query: object, key: object, value: object, out: object, "
-              "lse: object, grad_out: object, grad_lse: object, wanted: tuple[object, ...], "
-              "accumulate: object, score_gradient: object, context: Context | None, "
-              "options: object) -> typing.Any"));
+  internal(module,
+           "def attention_backward(query: object, key: object, value: object, out: object, lse: "
+           "object, grad_out: object, grad_lse: object, wanted: tuple[object, ...], accumulate: "
+           "object, score_gradient: object, context: Context | None, options: object) -> "
+           "typing.Any",
+           &attention_backward);
 }
 
 }  // namespace heed::python
