@@ -127,14 +127,11 @@ def test_tensors_that_require_gradients_are_refused(name):
 
 
 def test_prepared_matrices():
-    """Their gradients come in the arithmetic's type, biases' on request."""
+    """Of heed.Weights biases' gradients come on request."""
     given = of_block()
-    expected = heed.multihead_backward(**given)
     prepared = {**prepared_of(given), "grad_out": given["grad_out"]}
-    found = heed.multihead_backward(**prepared, **{f"grad_{name}": True for name in BIASES})
-    for name in (*MATRICES, *BIASES):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
     assert heed.multihead_backward(**prepared).b_query is None
+    assert heed.multihead_backward(**prepared, grad_b_query=True).b_query.shape == (24,)
 
 
 def forward(given):
@@ -142,26 +139,23 @@ def forward(given):
 
 
 def test_from_what_was_kept():
-    """The same bits, whatever else the forward call gives back; it is read, and once filled stays.
+    """It is read, and once filled stays; test_bits.py has the bits of gradients.
 
     With a query of other numbers only the product with the query itself is another.
     """
     given, keep = of_block(), heed.Kept()
     expected = heed.multihead_backward(**given)
     assert keep.nbytes == 0
-    for more in ({}, {"return_lse": True, "return_column_sums": True}):
-        out = heed.multihead(**forward(given), **more)
-        kept = heed.multihead(**forward(given), **more, keep=keep)
-        np.testing.assert_array_equal(kept[0] if more else kept, out[0] if more else out)
-        size = keep.nbytes
-        assert size > 0
-        found = heed.multihead_backward(**given, keep=keep)
-        assert keep.nbytes == size
-        for name in expected._fields:
-            one, other = getattr(found, name), getattr(expected, name)
-            np.testing.assert_array_equal(one, other, err_msg=name)
-    other = {**given, "query": given["query"] + 1}
-    found = heed.multihead_backward(**other, keep=keep)
+    asked = {"return_lse": True, "return_column_sums": True}
+    plain, kept = (
+        heed.multihead(**forward(given)),
+        heed.multihead(**forward(given), **asked, keep=keep),
+    )
+    np.testing.assert_array_equal(kept.out, plain)
+    size = keep.nbytes
+    assert size > 0
+    found = heed.multihead_backward(**{**given, "query": given["query"] + 1}, keep=keep)
+    assert keep.nbytes == size
     np.testing.assert_array_equal(found.query, expected.query)
 
 
