@@ -214,14 +214,15 @@ void say_block(Members& call, const Block& b) {
   call.add_some("head_weights", b.head_weights.numbers);
 }
 
-Order matrices_of(const GraphProblem& p) {
-  return p.desc.inputs == HEED_GRAPH_PER_NODE ? Order{0, 2, 3} : Order{2, 3};
-}
-
-/// Of all heads, or one number for them.
-Order biases_of(const GraphProblem& p) {
-  const bool shared = p.desc.heads > 1 && p.edge_bias->strides()[1] == 0;
-  return shared ? Order{2} : Order{2, 1};
+/// Of an input, and of its gradient: biases of edges are of all heads, or one number for them.
+Order axes_of(const GraphProblem& p, std::size_t of) {
+  const bool per_node = p.desc.inputs == HEED_GRAPH_PER_NODE;
+  const bool shared = p.desc.heads > 1 && p.edge_bias && p.edge_bias->strides()[1] == 0;
+  if (of <= kGraphValue) return {2, 1, 3};
+  if (of >= kGraphWQuery && of <= kGraphWValue) return per_node ? Order{0, 2, 3} : Order{2, 3};
+  if (of == kGraphEdgeBias) return shared ? Order{2} : Order{2, 1};
+  const bool vector = of == kGraphHeadWeights || (of >= kGraphBQuery && of <= kGraphBValue);
+  return vector ? Order{3} : Order{2, 3};
 }
 
 /// In Python it is float64 where all is, and nowhere else.
@@ -253,25 +254,18 @@ void say_graph(Members& call, const GraphProblem& p) {
   if (p.edges.source_nodes > 0) graph.add("source_nodes", said(p.edges.source_nodes));
   graph.add("duplicates", word(p.edges.unique ? "remove" : "keep"));
   call.add("graph", "{\"graph\": " + graph.object() + "}");
-  if (p.query) {
-    call.add("query", array(*p.query, {2, 1, 3}));
-    call.add("key", array(*p.key, {2, 1, 3}));
-    call.add("value", array(*p.value, {2, 1, 3}));
-  } else {
-    call.add("heads", said(p.desc.heads));
-    const char* const names[] = {"query", "key", "value"};
-    for (std::size_t i = 0; i < 3; ++i)
-      say_matrix(call, names[i], array(*p.at(kGraphWQuery + i), matrices_of(p)),
-                 p.at(kGraphBQuery + i), p.prepared[i]);
+  for (std::size_t of = 0; of < kGraphOut; ++of) {
+    if (!p.at(of)) continue;
+    const std::string name = graph_tensor(of).name, tensor = array(*p.at(of), axes_of(p, of));
+    if (of >= kGraphWQuery && of <= kGraphWValue)
+      say_matrix(call, name.substr(2), tensor, p.at(of - kGraphWQuery + kGraphBQuery),
+                 p.prepared[of - kGraphWQuery]);
+    else if (of < kGraphBQuery || of > kGraphBValue)
+      call.add(name, tensor);
   }
-  if (p.data) call.add("data", array(*p.data, {2, 3}));
-  if (p.edge_data) call.add("edge_data", array(*p.edge_data, {2, 3}));
-  if (p.w_edge_key) call.add("w_edge_key", array(*p.w_edge_key, {2, 3}));
-  if (p.w_edge_value) call.add("w_edge_value", array(*p.w_edge_value, {2, 3}));
-  if (p.edge_bias) call.add("edge_bias", array(*p.edge_bias, biases_of(p)));
+  if (!p.query) call.add("heads", said(p.desc.heads));
   say_softmax(call, p.desc);
   call.add("combine", word(name_of_combine(p.desc.combine)));
-  if (p.head_weights) call.add("head_weights", array(*p.head_weights, {3}));
   if (p.desc.residual != 0) call.add("residual", "true");
   if (p.desc.steps > 1) call.add("steps", said(p.desc.steps));
 }
@@ -454,14 +448,7 @@ struct GraphAttentionBackward : Drawn {
     say_graph(call, p.forward);
     call.add("grad_out", like_out(p.forward, p.grad_out));
     if (p.grad_lse) call.add("grad_lse", array(*p.grad_lse, {2, 1}));
-    give_gradients(results, p, [&](GraphGradientOf of) {
-      if (of == kGraphQuery || of == kGraphKey || of == kGraphValue) return Order{2, 1, 3};
-      if (of == kGraphWQuery || of == kGraphWKey || of == kGraphWValue)
-        return matrices_of(p.forward);
-      if (of == kGraphEdgeBias) return biases_of(p.forward);
-      const bool vector = of == kGraphHeadWeights || (of >= kGraphBQuery && of <= kGraphBValue);
-      return vector ? Order{3} : Order{2, 3};
-    });
+    give_gradients(results, p, [&](GraphGradientOf of) { return axes_of(p.forward, of); });
     line = line_of(p);
   }
   GraphBackwardProblem p;
