@@ -1,13 +1,12 @@
 """Tune a small transformer on a text, with heed beside PyTorch's own attention.
 
     pip install torch transformers
-    python train.py [FILE] [--steps N] [--plot curves.svg]
+    python train.py [FILE] [--steps N] [--plot curves.svg]       --plot needs matplotlib
 
 A Llama for letters is made from a configuration, with random weights; nothing is downloaded. Two
 copies of it learn what comes next in FILE (the README of the C API unless given), with the same
 batches in turns: one attends with PyTorch ("sdpa"), one with heed, forwards and backwards. Prints
-both losses as they fall, as a curve and as numbers, how far they are ever apart, and the time of a
-step.
+both losses as they fall, how far they are ever apart, and the time of a step.
 """
 
 import argparse
@@ -26,7 +25,6 @@ import heed.transformers
 TEXT = Path(__file__).parents[3] / "api" / "README.md"
 WAYS = ("sdpa", "heed")
 BATCH, LENGTH = 8, 128
-WIDE, HIGH = 60, 12  # the curve at most, in letters
 
 
 def read(path: Path) -> tuple[list[str], torch.Tensor]:
@@ -77,44 +75,16 @@ def train(text, both, steps):
     return losses, seconds
 
 
-def curve(losses) -> str:
-    """Both losses over the steps: # where they are in the same place."""
-    highest = max(max(line) for line in losses.values())
-    steps = len(losses[WAYS[0]])
-    wide = min(WIDE, steps)
-    marks = {}
+def plot(losses, path: Path) -> None:
+    """Both losses over the steps."""
+    from matplotlib import pyplot
+
     for way, line in losses.items():
-        for step, loss in enumerate(line):
-            at = round((wide - 1) * step / (steps - 1)), round((HIGH - 1) * loss / highest)
-            marks.setdefault(at, set()).add(way)
-    rows = []
-    for y in reversed(range(HIGH)):
-        cells = (marks.get((x, y), set()) for x in range(wide))
-        row = "".join(" " if not c else "#" if len(c) > 1 else min(c)[0] for c in cells)
-        label = f"{highest * y / (HIGH - 1):.1f}" if y in (0, HIGH - 1) else ""
-        rows.append(f"{label:>4} │{row}".rstrip())
-    legend = "# both, " + ", ".join(f"{way[0]} {way} alone" for way in WAYS)
-    return "\n".join([*rows, "     └" + "─" * wide, "      loss by step: " + legend])
-
-
-def picture(losses) -> str:
-    """The same as an SVG."""
-    highest = max(max(line) for line in losses.values())
-    parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 320" font-family="sans-serif" '
-        'font-size="12" fill="none" stroke="#737880">',
-        '<path d="M40 20V280H620"/>',
-    ]
-    drawn = zip(WAYS, ("#737880", "#d9822b"), ("6", "2"), (30, 46), strict=True)
-    for way, colour, wide, y in drawn:
-        line = losses[way]
-        points = " ".join(
-            f"{40 + 580 * i / (len(line) - 1):.1f},{280 - 250 * loss / highest:.1f}"
-            for i, loss in enumerate(line)
-        )
-        parts.append(f'<polyline points="{points}" stroke="{colour}" stroke-width="{wide}"/>')
-        parts.append(f'<text x="540" y="{y}" fill="{colour}" stroke="none">loss with {way}</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
+        pyplot.plot(line, label=f"loss with {way}", linewidth=6 if way == "sdpa" else 2)
+    pyplot.xlabel("step")
+    pyplot.ylim(bottom=0)
+    pyplot.legend()
+    pyplot.savefig(path)
 
 
 def main() -> None:
@@ -122,7 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file", nargs="?", type=Path, default=TEXT, help="the text")
     parser.add_argument("--steps", type=int, default=40, help="how many (40)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves, an SVG")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves")
     arguments = parser.parse_args()
     letters, text = read(arguments.file)
     if len(text) <= LENGTH or arguments.steps < 2:
@@ -133,7 +103,6 @@ def main() -> None:
     both = models(len(letters))
     losses, seconds = train(text, both, arguments.steps)
 
-    print(curve(losses))
     last = arguments.steps - 1
     for step in sorted({0, last // 4, last // 2, 3 * last // 4, last}):
         told = "  ".join(f"{way} {losses[way][step]:.4f}" for way in WAYS)
@@ -144,7 +113,7 @@ def main() -> None:
         print(f"{1e3 * statistics.median(seconds[way]):7.1f} ms a step with {way}")
     print("who attended:", heed.torch.report())
     if arguments.plot:
-        arguments.plot.write_text(picture(losses))
+        plot(losses, arguments.plot)
 
 
 if __name__ == "__main__":
