@@ -150,7 +150,7 @@ class Backward : Run {
   }
 
   Tensor grad_query_of(const Slice& slice) const {
-    const Rows rows = {false, problem_.real(), problem_.desc.features};
+    const SplitRows rows = {false, problem_.real(), problem_.desc.features};
     const auto before =
         static_cast<std::size_t>(plan_.problems() * slice.queries.row * rows.features);
     return contiguous(workspace_ + own_.grad_query_at + before * bytes_of(rows.dtype), rows.dtype,

@@ -15,7 +15,7 @@ double width(std::uint32_t dtype, std::int64_t features) {
 double exchanged_bytes(const Problem& p, int rank, int head_ranks) {
   const auto bytes = [&](const RowsList& list) {
     double sum = 0;
-    for (const Rows& rows : list) {
+    for (const SplitRows& rows : list) {
       const Spans& spans = (rows.of_keys ? p.keys : p.queries)[static_cast<std::size_t>(rank)];
       const std::int64_t heads = rows.of_keys ? p.desc.key_heads : p.desc.query_heads;
       sum += width(rows.dtype, rows.features) * static_cast<double>(rows_in(spans)) *

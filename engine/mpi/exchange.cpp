@@ -20,7 +20,7 @@ std::size_t checked_bytes(std::uint32_t dtype, const Extent& e) {
 }
 
 /// Those of each rank's own queries travel to where the heads are.
-Rows rows_of(const WholeScores& scores, std::uint32_t dtype) {
+SplitRows rows_of(const WholeScores& scores, std::uint32_t dtype) {
   return {false, dtype, scores.by_rows ? scores.keys : 0, scores.batch == 1, scores.heads == 1};
 }
 
@@ -38,7 +38,7 @@ Tensors HeadShare::laid_out(const RowsList& list, std::byte* at, const Counts& c
 
 std::size_t HeadShare::bytes(const RowsList& list, const Counts& counts) const {
   std::size_t bytes = 0;
-  for (const Rows& rows : list) bytes += checked_bytes(rows.dtype, extent(rows, counts));
+  for (const SplitRows& rows : list) bytes += checked_bytes(rows.dtype, extent(rows, counts));
   return bytes;
 }
 

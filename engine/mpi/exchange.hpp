@@ -29,13 +29,13 @@ using Tensors = std::array<Tensor, kMostTensors>;
 
 /// A tensor by its rows, which are split over ranks: [batch, heads, rows, features]. Of those that
 /// are not there features are 0.
-struct Rows {
+struct SplitRows {
   bool of_keys;  ///< with key heads; else the rows and heads of queries
   std::uint32_t dtype;
   std::int64_t features;
   bool one_batch = false, one_head = false;  ///< repeats along these axes, where its size is 1
 };
-using RowsList = std::vector<Rows>;
+using RowsList = std::vector<SplitRows>;
 
 /// Rows of queries and of keys that one message has.
 struct Counts {
@@ -46,10 +46,10 @@ struct Counts {
 struct HeadShare {
   std::int64_t batch, heads, key_heads;
 
-  std::int64_t heads_of(const Rows& rows) const {
+  std::int64_t heads_of(const SplitRows& rows) const {
     return rows.one_head ? 1 : rows.of_keys ? key_heads : heads;
   }
-  Extent extent(const Rows& rows, const Counts& counts) const {
+  Extent extent(const SplitRows& rows, const Counts& counts) const {
     return {rows.one_batch ? 1 : batch, heads_of(rows), rows.of_keys ? counts.keys : counts.queries,
             rows.features};
   }
@@ -108,7 +108,7 @@ class Exchange {
     const Tensors first = of_peer(0);
     for (std::size_t i = 0; i < peers_.size(); ++i)
       for (std::size_t t = 0; t < results_.size(); ++t) {
-        const Rows& rows = results_[t];
+        const SplitRows& rows = results_[t];
         const Extent all = share_.extent(rows, own().counts);
         const Tensor theirs = of_peer(i)[t];
         if (!rows.one_head)
@@ -126,7 +126,7 @@ class Exchange {
     Spans queries, keys;
     Counts counts;
 
-    const Spans& spans(const Rows& rows) const { return rows.of_keys ? keys : queries; }
+    const Spans& spans(const SplitRows& rows) const { return rows.of_keys ? keys : queries; }
   };
   static Peer peer_of(Spans queries, Spans keys) {
     const Counts counts = {rows_in(queries), rows_in(keys)};

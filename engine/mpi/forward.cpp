@@ -99,7 +99,7 @@ class Forward : Run {
   void merge(const Slice& slice, std::size_t parts, const void* const* outs,
              const void* const* lses, const Tensor& out, const Tensor& lse) const {
     if (plan_.problems() == 0) return;
-    const Rows rows = {false, problem_.real(), problem_.desc.value_features};
+    const SplitRows rows = {false, problem_.real(), problem_.desc.value_features};
     mpi::merge(*plan_.context, plan_.share.extent(rows, {slice.queries.count, 0}),
                plain(problem_.real()), plain(HEED_DTYPE_F64), parts, outs, lses, out, lse);
   }

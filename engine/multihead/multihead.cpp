@@ -4,7 +4,6 @@
 
 #include "engine/dense/scores.hpp"
 #include "engine/dense/strategy.hpp"
-#include "engine/multihead/rows.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"
 #include "engine/tensor/heads.hpp"
@@ -159,8 +158,8 @@ class BlockRun {
   const heed_attention_args& attention_;
   std::byte* const workspace_;
   std::byte* const tensors_;  ///< where projections and heads lie: the workspace, or what is kept
-  const Rows query_rows_;
-  const Rows key_rows_;
+  const SequenceRows query_rows_;
+  const SequenceRows key_rows_;
 };
 
 }  // namespace

@@ -12,7 +12,6 @@
 
 #include "engine/multihead/backward/plan.hpp"
 #include "engine/multihead/multihead.hpp"
-#include "engine/multihead/rows.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/projection/over_rows.hpp"
 #include "engine/runtime/workspace.hpp"
@@ -27,7 +26,7 @@ struct Projection {
   const MatmulPlan& to_matrix;
   MatrixArgument w;
   InputRows input;
-  const Rows& rows;
+  const SequenceRows& rows;
   std::byte* grad;  ///< in the workspace, row by row
   struct {
     void* w;
@@ -179,7 +178,7 @@ class BackwardRun {
     return query_rows_.output(workspace_ + plan_.space.grad_heads,
                               heads_layout(block_.attention.out), block_.heads_width);
   }
-  Layout side_by_side(std::int64_t width, const Rows& rows) const {
+  Layout side_by_side(std::int64_t width, const SequenceRows& rows) const {
     return {real_type(block_.float64()),
             real_bytes(block_.float64()),
             {rows.per_batch * width, 0, width, 1}};
@@ -293,8 +292,8 @@ class BackwardRun {
   const bool one_input_;
   std::byte* const workspace_;
   const RunThreads threads_;
-  const Rows query_rows_;
-  const Rows key_rows_;
+  const SequenceRows query_rows_;
+  const SequenceRows key_rows_;
   const InputRows keys_;  ///< what K and V are projected from
   const Projection query_, key_, value_;
 };
