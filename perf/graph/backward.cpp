@@ -9,9 +9,7 @@ namespace {
 /// Of queries, keys and values, and of a bias where there is one.
 oracle::GraphBackwardProblem with_gradients(const GraphWorkload& w, oracle::GraphProblem forward) {
   const std::uint32_t type = w.desc.query.dtype;
-  heed_graph_attention_backward_desc desc = HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT;
-  desc.grad_out.dtype = type;
-  oracle::GraphBackwardProblem problem(std::move(forward), 9, desc);
+  oracle::GraphBackwardProblem problem(std::move(forward), 9, {type});
   for (const oracle::GraphGradientOf of :
        {oracle::kGraphQuery, oracle::kGraphKey, oracle::kGraphValue})
     problem.want(of, {type});

@@ -3,9 +3,9 @@
 #include "tests/api/problems.hpp"
 #include "tests/oracle/dtype.hpp"
 #include "tests/problem/draw_graphs.hpp"
+#include "tests/problem/merge.hpp"
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_forms.hpp"
-#include "tests/problem/random_merges.hpp"
 #include "tests/support/size.hpp"
 
 using namespace api_test;
@@ -123,8 +123,7 @@ TEST_CASE("random problems touch no page beyond their tensors", "[pages]") {
   check_drawn(
       300, [](std::uint64_t s) { return heed_test::RandomBlocks(s).draw(); }, run_all);
   check_drawn(150, heed_test::draw_block_backward, run);
-  check_drawn(
-      200, [](std::uint64_t s) { return heed_test::RandomMerges(s).draw(); }, run_all);
+  check_drawn(200, heed_test::draw_merge, run_all);
   for (const auto& [graphs, problems] : {std::pair(Graphs::kAny, 400), {Graphs::kHub, 6}}) {
     const auto forward = [g = graphs](std::uint64_t s) {
       return heed_test::draw_graph_problem(s, g);

@@ -5,9 +5,9 @@
 #include <stdexcept>
 
 #include "tests/problem/draw_graphs.hpp"
+#include "tests/problem/merge.hpp"
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_forms.hpp"
-#include "tests/problem/random_merges.hpp"
 
 namespace heed_test {
 namespace {
@@ -88,7 +88,7 @@ void run_hub(std::uint64_t seed, Contexts& contexts, Record& record) {
 }
 
 void run_merge(std::uint64_t seed, Contexts& contexts, Record& record) {
-  Merge merge = RandomMerges(seed).draw();
+  Merge merge = draw_merge(seed);
   const bool with_lse = seed % 4 != 0;
   each_isa(seed, contexts, record, line_of(merge) + (with_lse ? "" : ", no lse"),
            [&](const Context& context) { return merge.run_all(context, with_lse); });

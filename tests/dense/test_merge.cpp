@@ -1,6 +1,6 @@
 // heed_merge: results over some keys put together to the result over all.
 #include "tests/dense/kinds.hpp"
-#include "tests/problem/random_merges.hpp"
+#include "tests/problem/merge.hpp"
 
 using namespace heed_test;
 
@@ -21,7 +21,7 @@ bool lies_alike(const Merge& m) {
 
 TEST_CASE("merges in place of a part, and without lse, have the same bits", "[merge][same]") {
   for (std::uint64_t seed = 1; seed <= count(500); ++seed) {
-    Merge m = RandomMerges(seed).draw();
+    Merge m = draw_merge(seed);
     INFO("seed " << seed << ": " << line_of(m));
     on_every_isa(m, [&](const Merged& got, std::size_t n) {
       check_same("out, without lse", m.run_all(plain_contexts()[n], false).out, got.out);
@@ -43,7 +43,7 @@ TEST_CASE("merges in place of a part, and without lse, have the same bits", "[me
 TEST_CASE("one part is copied", "[merge]") {
   for (const std::uint32_t dtype : kDtypes)
     for (const std::uint32_t lse : {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64}) {
-      Merge m({2, 3, 5, 9}, 1, {dtype, lse, dtype, lse});
+      Merge m({2, 3, 5, 9}, 1, {dtype}, {lse});
       m.fill(7, 50);
       on_every_isa(m, [&](const Merged& got) {
         check_same("out", got.out, m.outs[0].numbers());
@@ -54,7 +54,7 @@ TEST_CASE("one part is copied", "[merge]") {
 
 TEST_CASE("parts of +inf share a row evenly, and the others are ignored", "[merge]") {
   for (const std::uint32_t dtype : kDtypes) {
-    Merge m({1, 1, 16, 9}, 4, {dtype, 0, dtype, 0});
+    Merge m({1, 1, 16, 9}, 4, {dtype});
     m.fill(11);
     for (std::size_t k = 0; k < 4; ++k)
       m.lses[k].each([&](const Axes& at) {
@@ -77,7 +77,7 @@ TEST_CASE("log-sum-exps far apart and far out", "[merge]") {
                                                                    {-3e38, 3e38},
                                                                    {1e308, -1e308},
                                                                    {1e308, 1e308}}) {
-    Merge m({1, 1, 2, 9}, 2, {0, HEED_DTYPE_F64, 0, HEED_DTYPE_F64});
+    Merge m({1, 1, 2, 9}, 2, {}, {HEED_DTYPE_F64});
     m.fill(14);
     m.lses[0].fill([a = a] { return a; });
     m.lses[1].fill([b = b] { return b; });

@@ -30,6 +30,13 @@ bool small(const std::vector<LaidOut>& all) {
   return all_small;
 }
 
+bool may_be_small(const std::vector<LaidOut>& all) {
+  return std::all_of(all.begin(), all.end(), [](const LaidOut& laid) {
+    const Extent extent = laid.extent();
+    return extent.possible() && extent.addressable() && extent.small();
+  });
+}
+
 bool little_work(const heed_attention_desc& d) {
   // As wide as an entry of the block table.
   const heed_layout table = {

@@ -14,6 +14,8 @@ namespace heed_test {
 /// Demands that all can be addressed, and that elements of outputs lie apart; whether they are
 /// worth allocating.
 bool small(const std::vector<LaidOut>& all);
+/// Of what heed has yet to accept: whether it may, and all are worth allocating.
+bool may_be_small(const std::vector<LaidOut>& all);
 /// The block of descriptors that heed has accepted, or none if it is not small.
 std::optional<Block> small_block(Draw& draw, heed_multihead_desc block,
                                  heed_attention_desc attention);

@@ -46,8 +46,8 @@ void plan(Draw& draw, const EdgeList& edges, const heed_graph* graph,
       heed_graph_attention_plan_create(fuzz_context().get(), graph, given.get(), &made);
   const GraphPlan owner(made);
   if (!planned(status, made, damaged || given.odd(), {"desc."})) return;
-  const heed_graph_attention_desc known = given.known();
-  if (!check_small(known, edges) || !worth_running(draw, damaged)) return;
+  heed_graph_attention_desc known = given.known();
+  if (!small(known, edges) || !worth_running(draw, damaged)) return;
   GraphProblem problem(edges, known, draw.index(4));
   run(draw, made, problem);
 }

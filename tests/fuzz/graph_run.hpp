@@ -4,28 +4,24 @@
 #include <cstddef>
 #include <initializer_list>
 
-#include "tests/fuzz/check.hpp"
+#include "tests/fuzz/attention.hpp"
 #include "tests/fuzz/plan.hpp"
 #include "tests/problem/draw_graphs.hpp"
 
 namespace heed_test {
 
 /// Demands that all tensors of what heed has accepted can be addressed, and that elements of
-/// outputs lie apart. False: some are not worth allocating here, or there is too much to compute.
-inline bool check_small(const heed_graph_attention_desc& d, const EdgeList& edges) {
+/// outputs lie apart; whether all are worth allocating here, and there is little to compute.
+inline bool small(heed_graph_attention_desc& d, const EdgeList& edges) {
   constexpr std::int64_t kMostWork = 1 << 16;
-  bool small = true;
+  std::vector<LaidOut> all;
   for (std::size_t of = 0; of < kGraphTensors; ++of)
-    if (has(d, of)) small = check_extent(extent_of(d, edges, of)) && small;
+    if (has(d, of)) all.push_back(laid_out(d, edges, of));
   Wide128 work = (edges.size() + edges.nodes + 1) * Wide128{d.heads};
   work *= d.features + value_features_of(d);
   work *= steps_of(d);
   work *= 1 + d.width + d.edge_width;
-  if (!small || work > kMostWork) return false;
-  for (std::size_t of = kGraphOut; of < kGraphTensors; ++of)
-    if (has(d, of))
-      demand(extent_of(d, edges, of).apart(), "an output whose elements overlap is accepted");
-  return true;
+  return small(all) && work <= kMostWork;
 }
 
 /// Fields of its arguments that damage_pointers must leave alone: a byte further, what is no tensor

@@ -12,9 +12,9 @@
 #include "tests/dense/kinds.hpp"
 #include "tests/problem/block_backward.hpp"
 #include "tests/problem/draw_graphs.hpp"
+#include "tests/problem/merge.hpp"
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_forms.hpp"
-#include "tests/problem/random_merges.hpp"
 #include "tests/support/contexts.hpp"
 
 namespace heed_test {
@@ -34,8 +34,6 @@ inline BlockBackwardCall draw_block_gradients(std::uint64_t seed) {
 inline GraphBackwardProblem draw_graph_gradients(std::uint64_t seed) {
   return draw_graph_backward(seed);
 }
-
-inline Merge draw_merge(std::uint64_t seed) { return RandomMerges(seed).draw(); }
 
 // ---- Options, in words ----
 

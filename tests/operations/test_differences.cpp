@@ -36,13 +36,6 @@ std::vector<double> numbers_of(const Elements& of) {
   return all;
 }
 
-/// What is shared moves once for all: no step of its own can be taken.
-bool shares_places(const Tensor& tensor) {
-  for (std::size_t axis = 0; axis < 4; ++axis)
-    if (tensor.strides()[axis] == 0 && tensor.shape()[axis] > 1) return true;
-  return false;
-}
-
 template <class Elements>
 Input of_elements(Elements& of) {
   Input input;
@@ -56,7 +49,8 @@ Input of_elements(Elements& of) {
 Input of_tensor(Tensor& tensor) {
   Input input = of_elements(tensor);
   input.exact = tensor.dtype() == HEED_DTYPE_F64;
-  if (shares_places(tensor)) input.set = nullptr;
+  // What is shared moves once for all: no step of its own can be taken.
+  if (tensor.repeats()) input.set = nullptr;
   return input;
 }
 Input of_tensor(std::optional<Tensor>& tensor) { return tensor ? of_tensor(*tensor) : Input{}; }
@@ -175,7 +169,7 @@ std::optional<GraphBackwardProblem> draw_smooth_graph(std::uint64_t seed) {
   GraphProblem p = draw_differentiable_graph(seed);
   if (!is_float64(p.desc) || p.desc.combine == HEED_COMBINE_MAX || p.edges.nodes == 0)
     return std::nullopt;
-  if (p.edge_bias && !shares_places(*p.edge_bias)) {
+  if (p.edge_bias && !p.edge_bias->repeats()) {
     const Tensor bias = *p.edge_bias;
     p.desc.edge_bias.dtype = HEED_DTYPE_F64;
     p.add({kGraphEdgeBias});

@@ -102,26 +102,11 @@ class DrawnTypes {
   std::uint32_t all_;
 };
 
-heed_layout draw_rows(Draw& draw, const Axes& shape, Use use, std::uint32_t dtype) {
-  heed_layout layout = draw.layout(shape, use, dtype);
-  layout.stride_batch = 0;
-  return layout;
-}
-
-/// One matrix, or one per node.
-bool has_own(const heed_graph_attention_desc& d, std::size_t of) {
-  return d.inputs == HEED_GRAPH_PER_NODE && of <= kGraphWValue;
-}
-
-heed_matrix_layout draw_matrix(Draw& draw, bool own, const Axes& shape, std::uint32_t dtype,
-                               Use use) {
-  return draw.matrix_layout(own ? std::max<Index>(shape[0], 1) : 0, shape[2], shape[3], dtype, use);
-}
-
 /// Data where out lies: a row of it has all heads side by side.
 void lay_data_in_out(Draw& draw, const EdgeList& edges, heed_graph_attention_desc& d) {
   const std::uint32_t dtype = d.out.dtype;
-  d.data = draw_rows(draw, shape_of(d, edges, kGraphData), Use::kWritten, dtype);
+  const Axes shape = shape_of(d, edges, kGraphData);
+  LaidOut(d.data, shape, 0, Use::kWritten, true).without(0).draw(draw, dtype);
   d.out = d.data;
   d.out.stride_head = out_heads_of(d) > 1 ? value_features_of(d) * d.data.stride_feature : 0;
 }
@@ -161,12 +146,6 @@ void exclude_edges(Draw& draw, GraphProblem& p) {
   p.edge_bias->set_where([&](const Axes&) { return random.integer(0, 99) < percent; }, -kInfinity);
 }
 
-bool repeats(const Tensor& tensor) {
-  for (std::size_t axis = 0; axis < 4; ++axis)
-    if (tensor.shape()[axis] > 1 && tensor.strides()[axis] == 0) return true;
-  return false;
-}
-
 /// Where they do not reach everything: through elements that repeat; seldom through steps, or to
 /// matrices of all nodes, which are most of a sweep's elements.
 void plant_specials(Draw& draw, GraphProblem& p) {
@@ -175,7 +154,7 @@ void plant_specials(Draw& draw, GraphProblem& p) {
   std::vector<Tensor*> all;
   for (std::size_t of = 0; of < kGraphHeadWeights; ++of) {
     const bool bias = of >= kGraphBQuery && of <= kGraphBValue;
-    if (p.at(of) && !bias && !repeats(*p.at(of))) all.push_back(&*p.at(of));
+    if (p.at(of) && !bias && !p.at(of)->repeats()) all.push_back(&*p.at(of));
   }
   if (all.empty()) return;
   for (std::int64_t n = draw.integer(1, 3); n > 0; --n) draw.plant(all);
@@ -221,13 +200,8 @@ heed_graph_attention_desc draw_graph_attention(Draw& draw, const EdgeList& edges
   draw_options(draw, edges, d);
   DrawnTypes type(draw);
   for (std::size_t of = 0; of < kGraphTensors; ++of) {
-    const GraphTensor& tensor = graph_tensor(of);
-    const Axes shape = shape_of(d, edges, of);
-    const Use use = of < kGraphOut ? Use::kRead : Use::kWritten;
-    if (tensor.rows != nullptr && has(d, of))
-      d.*tensor.rows = draw_rows(draw, shape, use, type(of));
-    if (tensor.matrix != nullptr && has(d, of))
-      d.*tensor.matrix = draw_matrix(draw, has_own(d, of), shape, type(of), use);
+    const bool vector = graph_tensor(of).rows == nullptr && graph_tensor(of).matrix == nullptr;
+    if (has(d, of) && !vector) laid_out(d, edges, of).draw(draw, type(of));
   }
   if (d.inputs == HEED_GRAPH_SHARED) d.bias_dtype = type(kGraphBKey);
   if (draw.one_in(3)) d.edge_bias = {d.edge_bias.dtype, 0, 0, 0, 1, 0};  // one for all heads
@@ -239,28 +213,16 @@ heed_graph_attention_desc draw_graph_attention(Draw& draw, const EdgeList& edges
 heed_graph_attention_backward_desc draw_backward(Draw& draw, const heed_graph_attention_desc& d,
                                                  const EdgeList& edges) {
   heed_graph_attention_backward_desc g = HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT;
+  g.attention = &d;
   g.accumulate = draw.one_in(4) ? 1 : 0;
-  // What several steps add to is summed where it lies.
-  const auto type = [&](std::size_t of) {
-    const bool matrix = of < kGraphGradients && gradient_place(of).matrix != nullptr;
+  draw_layouts(draw, laid_out(g, edges), [&](std::size_t of) {
+    // What several steps add to is summed where it lies.
     const bool summed =
-        d.steps > 1 && (of == kGraphEdgeData || of == kGraphEdgeBias || (matrix && has_own(d, of)));
+        d.steps > 1 && (of == kGraphEdgeData || of == kGraphEdgeBias || has_own(d, of));
     if (of == kGraphEdgeBias && !summed) return draw.dtype();
     if (of == kGraphEdgeBias) return draw.pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F64});
     return summed ? std::uint32_t{HEED_DTYPE_DEFAULT} : draw.dtype(is_float64(d), true);
-  };
-  g.grad_out = draw_rows(draw, shape_of(d, edges, kGraphOut), Use::kRead, type(kGraphOut));
-  g.grad_lse =
-      draw_rows(draw, shape_of(d, edges, kGraphLse), Use::kRead,
-                draw.pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64}));
-  for (std::size_t of = 0; of < kGraphGradients; ++of) {
-    if (!has(d, of)) continue;
-    const GraphGradientPlace& place = gradient_place(of);
-    const Axes shape = gradient_shape_of(d, edges, of);
-    if (place.rows != nullptr) g.*place.rows = draw_rows(draw, shape, Use::kWritten, type(of));
-    if (place.matrix != nullptr)
-      g.*place.matrix = draw_matrix(draw, has_own(d, of), shape, type(of), Use::kWritten);
-  }
+  });
   return g;
 }
 
@@ -275,15 +237,6 @@ void draw_numbers(Draw& draw, GraphProblem& p) {
   if (p.edge_bias && draw.one_in(6)) move_biases(draw, p);
   if (p.edge_bias && draw.one_in(2)) exclude_edges(draw, p);
   if (draw.one_in(16)) plant_specials(draw, p);
-}
-
-void draw_numbers(Draw& draw, GraphBackwardProblem& p) {
-  if (draw.one_in(16)) draw.plant(p.grad_out);
-  if (draw.one_in(2)) p.give_grad_lse(draw.bits());
-  const bool all = draw.one_in(2);
-  for (const GraphGradientOf of : all_graph_gradients())
-    if (p.can_want(of) && (all || draw.one_in(2))) p.want_as_described(of);
-  if (p.desc().accumulate != 0) p.accumulate(draw.bits());
 }
 
 GraphProblem draw_graph_problem(Draw& draw, Graphs graphs) {
@@ -304,8 +257,8 @@ GraphBackwardProblem draw_graph_backward(std::uint64_t seed, Graphs graphs) {
   Draw draw(seed ^ 0xbac4);
   GraphProblem forward = draw_problem(draw, graphs, true);
   const auto desc = draw_backward(draw, forward.desc, forward.edges);
-  GraphBackwardProblem p(std::move(forward), draw.bits(), desc);
-  draw_numbers(draw, p);
+  GraphBackwardProblem p(std::move(forward), desc);
+  p.draw_tensors(draw);
   return p;
 }
 

@@ -23,7 +23,6 @@ heed_graph_attention_backward_desc draw_backward(Draw& draw,
 
 /// What a run may have besides what it needs, and the numbers of all.
 void draw_numbers(Draw& draw, GraphProblem& p);
-void draw_numbers(Draw& draw, GraphBackwardProblem& p);
 
 GraphProblem draw_graph_problem(Draw& draw, Graphs graphs = Graphs::kAny);
 GraphProblem draw_graph_problem(std::uint64_t seed, Graphs graphs = Graphs::kAny);

@@ -94,15 +94,20 @@ Axes shape_of(const Desc& d, const EdgeList& edges, std::size_t of) {
   }
 }
 
-Extent extent_of(const Desc& d, const EdgeList& edges, std::size_t of) {
+LaidOut laid_out(heed_matrix_layout& layout, const Desc& d, const EdgeList& edges, std::size_t of,
+                 Use use) {
+  const LaidOut laid(layout, shape_of(d, edges, of), real_dtype(d), use);
+  return has_own(d, of) ? laid : laid.without(0);
+}
+
+LaidOut laid_out(Desc& d, const EdgeList& edges, std::size_t of) {
   const GraphTensor& tensor = graph_tensor(of);
-  heed_layout layout = HEED_LAYOUT_INIT;
-  if (tensor.rows != nullptr) layout = d.*tensor.rows;
-  if (tensor.matrix != nullptr) layout = rows_of(d.*tensor.matrix);
-  const bool bias = of == kGraphBQuery || of == kGraphBKey || of == kGraphBValue;
-  if (bias) layout.dtype = d.bias_dtype;
+  const Axes shape = shape_of(d, edges, of);
+  const Use use = of < kGraphOut ? Use::kRead : Use::kWritten;
   const std::uint32_t real = of == kGraphOut ? std::uint32_t{HEED_DTYPE_F32} : real_dtype(d);
-  return {shape_of(d, edges, of), layout, real, tensor.rows != nullptr};
+  if (tensor.rows != nullptr) return LaidOut(d.*tensor.rows, shape, real, use, true).without(0);
+  if (tensor.matrix != nullptr) return laid_out(d.*tensor.matrix, d, edges, of, use);
+  return LaidOut(shape[3], of == kGraphHeadWeights ? nullptr : &d.bias_dtype, real, use);
 }
 
 Desc graph_desc(Index heads, Index features, Index value_features, const Types& types) {
@@ -133,7 +138,7 @@ GraphProblem::GraphProblem(EdgeList graph, const Desc& described, std::size_t mi
 }
 
 void GraphProblem::add(std::initializer_list<std::size_t> all) {
-  for (const std::size_t of : all) at(of).emplace(extent_of(desc, edges, of).tensor(misalign));
+  for (const std::size_t of : all) at(of).emplace(laid_out(desc, edges, of).tensor(misalign));
 }
 
 void GraphProblem::fill(std::uint64_t seed, double amplitude) {

@@ -14,7 +14,6 @@
 #include "tests/oracle/graph.hpp"
 #include "tests/oracle/graph_backward.hpp"
 #include "tests/problem/attention.hpp"
-#include "tests/problem/extent.hpp"
 #include "tests/support/graphs.hpp"
 
 namespace heed_test {
@@ -49,12 +48,14 @@ bool has(const heed_graph_attention_desc& desc, std::size_t of);
 /// Of tensors over nodes and edges [1, heads, rows, features], as in packed attention; of matrices
 /// [matrices, 1, in, out], of vectors [1, 1, 1, elements].
 Axes shape_of(const heed_graph_attention_desc& desc, const EdgeList& edges, std::size_t of);
-Extent extent_of(const heed_graph_attention_desc& desc, const EdgeList& edges, std::size_t of);
-
-/// A matrix's layout in the words of tensors'.
-inline heed_layout rows_of(const heed_matrix_layout& matrix) {
-  return {matrix.dtype,     matrix.reserved,  matrix.stride_matrix, 0,
-          matrix.stride_in, matrix.stride_out};
+/// One of the layouts of a descriptor.
+LaidOut laid_out(heed_graph_attention_desc& desc, const EdgeList& edges, std::size_t of);
+/// A matrix, or its gradient: one for all nodes, or one of each.
+LaidOut laid_out(heed_matrix_layout& layout, const heed_graph_attention_desc& desc,
+                 const EdgeList& edges, std::size_t of, Use use);
+/// Whether there is one of each node.
+inline bool has_own(const heed_graph_attention_desc& desc, std::size_t of) {
+  return desc.inputs == HEED_GRAPH_PER_NODE && of >= kGraphWQuery && of <= kGraphWValue;
 }
 
 /// With queries, keys and values, and nothing else.

@@ -1,6 +1,5 @@
 #include "tests/problem/graph_backward.hpp"
 
-#include <algorithm>
 #include <stdexcept>
 
 namespace heed_test {
@@ -8,24 +7,6 @@ namespace {
 
 using Desc = heed_graph_attention_backward_desc;
 using Args = heed_graph_attention_backward_args;
-
-constexpr GraphGradientPlace kPlaces[] = {
-    {&Desc::grad_query, nullptr, &Args::grad_query},
-    {&Desc::grad_key, nullptr, &Args::grad_key},
-    {&Desc::grad_value, nullptr, &Args::grad_value},
-    {&Desc::grad_data, nullptr, &Args::grad_data},
-    {nullptr, &Desc::grad_w_query, &Args::grad_w_query},
-    {nullptr, &Desc::grad_w_key, &Args::grad_w_key},
-    {nullptr, &Desc::grad_w_value, &Args::grad_w_value},
-    {nullptr, nullptr, &Args::grad_b_query},
-    {nullptr, nullptr, &Args::grad_b_key},
-    {nullptr, nullptr, &Args::grad_b_value},
-    {&Desc::grad_edge_data, nullptr, &Args::grad_edge_data},
-    {nullptr, &Desc::grad_w_edge_key, &Args::grad_w_edge_key},
-    {nullptr, &Desc::grad_w_edge_value, &Args::grad_w_edge_value},
-    {&Desc::grad_edge_bias, nullptr, &Args::grad_edge_bias},
-    {nullptr, nullptr, &Args::grad_head_weights}};
-static_assert(std::size(kPlaces) == kGraphGradients);
 
 /// Strides that are all 0 are those of contiguous ones, unless they are explicit.
 bool shares_bias(const heed_graph_attention_desc& d) {
@@ -35,89 +16,59 @@ bool shares_bias(const heed_graph_attention_desc& d) {
   return d.heads > 1 && bias.stride_head == 0 && stands;
 }
 
+/// Gradients take matrices that are not prepared, and need data beside out.
+GraphProblem as_it_is(GraphProblem problem) {
+  problem.prepared = {};
+  problem.in_place = false;
+  return problem;
+}
+
 }  // namespace
 
-const char* name_of(GraphGradientOf gradient) { return graph_tensor(gradient).name; }
-
-std::array<GraphGradientOf, kGraphGradients> all_graph_gradients() {
-  std::array<GraphGradientOf, kGraphGradients> all{};
-  for (std::size_t of = 0; of < kGraphGradients; ++of) all[of] = static_cast<GraphGradientOf>(of);
+LaidOutGradients<kGraphGradients> laid_out(Desc& d, const EdgeList& edges) {
+  const heed_graph_attention_desc& a = *d.attention;
+  const auto rows = [&](heed_layout& layout, std::size_t of, Use use) {
+    Axes shape = shape_of(a, edges, of);
+    if (of == kGraphEdgeBias && shares_bias(a)) shape[1] = 1;
+    return LaidOut(layout, shape, real_dtype(a), use, true).without(0);
+  };
+  LaidOutGradients<kGraphGradients> all = {rows(d.grad_out, kGraphOut, Use::kRead),
+                                           rows(d.grad_lse, kGraphLse, Use::kRead)};
+  const auto of_rows = [&](std::size_t of, heed_layout& layout) {
+    if (has(a, of)) all.of[of] = rows(layout, of, Use::kWritten);
+  };
+  of_rows(kGraphQuery, d.grad_query);
+  of_rows(kGraphKey, d.grad_key);
+  of_rows(kGraphValue, d.grad_value);
+  of_rows(kGraphData, d.grad_data);
+  of_rows(kGraphEdgeData, d.grad_edge_data);
+  of_rows(kGraphEdgeBias, d.grad_edge_bias);
+  const auto of_matrix = [&](std::size_t of, heed_matrix_layout& layout) {
+    if (has(a, of)) all.of[of] = laid_out(layout, a, edges, of, Use::kWritten);
+  };
+  of_matrix(kGraphWQuery, d.grad_w_query);
+  of_matrix(kGraphWKey, d.grad_w_key);
+  of_matrix(kGraphWValue, d.grad_w_value);
+  of_matrix(kGraphWEdgeKey, d.grad_w_edge_key);
+  of_matrix(kGraphWEdgeValue, d.grad_w_edge_value);
+  for (const std::size_t of : {kGraphBQuery, kGraphBKey, kGraphBValue, kGraphHeadWeights})
+    if (has(a, of))
+      all.of[of] = LaidOut(shape_of(a, edges, of)[3], nullptr, real_dtype(a), Use::kWritten);
   return all;
 }
 
-const GraphGradientPlace& gradient_place(std::size_t of) { return kPlaces[of]; }
-
-Axes gradient_shape_of(const heed_graph_attention_desc& d, const EdgeList& edges, std::size_t of) {
-  Axes shape = shape_of(d, edges, of);
-  if (of == kGraphEdgeBias && shares_bias(d)) shape[1] = 1;
-  return shape;
-}
-
-Extent gradient_extent_of(const Desc& desc, const heed_graph_attention_desc& d,
-                          const EdgeList& edges, std::size_t of) {
-  const GraphGradientPlace& place = gradient_place(of);
-  heed_layout layout = HEED_LAYOUT_INIT;
-  if (place.rows != nullptr) layout = desc.*place.rows;
-  if (place.matrix != nullptr) layout = rows_of(desc.*place.matrix);
-  return {gradient_shape_of(d, edges, of), layout, real_dtype(d), place.rows != nullptr};
-}
-
-std::array<Extent, 2> given_extents_of(const Desc& desc, const heed_graph_attention_desc& d,
-                                       const EdgeList& edges) {
-  return {Extent(shape_of(d, edges, kGraphOut), desc.grad_out, real_dtype(d), true),
-          Extent(shape_of(d, edges, kGraphLse), desc.grad_lse, real_dtype(d), true)};
-}
-
 GraphBackwardProblem::GraphBackwardProblem(GraphProblem problem, std::uint64_t seed,
-                                           const Desc& described)
-    : forward(std::move(problem)),
-      desc_(described),
-      grad_out(given_extents_of(desc_, forward.desc, forward.edges)[0].tensor(forward.misalign)) {
-  forward.prepared = {};
-  forward.in_place = false;
-  fill_normally(grad_out, seed);
+                                           const Form& of_out)
+    : GraphBackwardProblem(std::move(problem), HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT) {
+  give_grad_out(seed, of_out);
 }
 
-void GraphBackwardProblem::give_grad_lse(std::uint64_t seed) {
-  grad_lse.emplace(
-      given_extents_of(desc_, forward.desc, forward.edges)[1].tensor(forward.misalign));
-  fill_normally(*grad_lse, seed);
-}
+GraphBackwardProblem::GraphBackwardProblem(GraphProblem problem, const Desc& desc)
+    : GradientProblem(desc), forward(as_it_is(std::move(problem))) {}
 
-void GraphBackwardProblem::want_as_described(GraphGradientOf of) {
-  const Extent extent = gradient_extent_of(desc_, forward.desc, forward.edges, of);
-  gradients[of].emplace(extent.tensor((forward.misalign + of) % 4));
-}
-
-void GraphBackwardProblem::want(GraphGradientOf of, const Form& form) {
-  const GraphGradientPlace& place = gradient_place(of);
-  Axes s{};
-  if (form.arrangement != Arrangement::kDefault)
-    s = strides_of(form.arrangement, gradient_shape_of(forward.desc, forward.edges, of));
-  if (place.rows != nullptr) desc_.*place.rows = {form.dtype, 0, 0, s[1], s[2], s[3]};
-  const bool own = forward.desc.inputs == HEED_GRAPH_PER_NODE && of <= kGraphWValue;
-  if (place.matrix != nullptr) desc_.*place.matrix = {form.dtype, 0, own ? s[0] : 0, s[2], s[3]};
-  want_as_described(of);
-}
-
-void GraphBackwardProblem::want_all() {
-  for (const GraphGradientOf of : all_graph_gradients())
-    if (can_want(of)) want(of);
-}
-
-void GraphBackwardProblem::want_nothing() {
-  for (auto& gradient : gradients) gradient.reset();
-  desc_.accumulate = 0;
-}
-
-void GraphBackwardProblem::accumulate(std::uint64_t seed) {
-  desc_.accumulate = 1;
-  for (std::size_t of = 0; of < kGraphGradients; ++of) {
-    before_[of].reset();
-    if (!gradients[of]) continue;
-    before_[of].emplace(*gradients[of]);
-    fill_normally(*before_[of], seed + of);
-  }
+LaidOutGradients<kGraphGradients> GraphBackwardProblem::laid_out() {
+  desc();
+  return heed_test::laid_out(desc_, forward.edges);
 }
 
 const Desc& GraphBackwardProblem::desc() {
@@ -129,19 +80,11 @@ Args GraphBackwardProblem::args() {
   Args args = HEED_GRAPH_ATTENTION_BACKWARD_ARGS_INIT;
   forward_args_ = forward.args();
   args.attention = &forward_args_;
-  args.grad_out = grad_out.data();
-  if (grad_lse) args.grad_lse = grad_lse->data();
-  for (std::size_t of = 0; of < kGraphGradients; ++of)
-    if (gradients[of]) args.*gradient_place(of).pointer = gradients[of]->data();
+  give(args, {&Args::grad_query, &Args::grad_key, &Args::grad_value, &Args::grad_data,
+              &Args::grad_w_query, &Args::grad_w_key, &Args::grad_w_value, &Args::grad_b_query,
+              &Args::grad_b_key, &Args::grad_b_value, &Args::grad_edge_data, &Args::grad_w_edge_key,
+              &Args::grad_w_edge_value, &Args::grad_edge_bias, &Args::grad_head_weights});
   return args;
-}
-
-void GraphBackwardProblem::begin() {
-  for (std::size_t of = 0; of < kGraphGradients; ++of) {
-    if (!gradients[of]) continue;
-    gradients[of]->clear();
-    if (desc_.accumulate != 0) gradients[of].emplace(*before_[of]);
-  }
 }
 
 ExpectedGraphGradients GraphBackwardProblem::expected(Index parts) {
@@ -150,33 +93,18 @@ ExpectedGraphGradients GraphBackwardProblem::expected(Index parts) {
   return expect_gradients({desc(), arguments, forward.edges}, parts);
 }
 
-GraphGradients GraphBackwardProblem::outputs() const {
-  GraphGradients all;
-  for (std::size_t of = 0; of < kGraphGradients; ++of)
-    if (gradients[of]) all[of] = gradients[of]->numbers();
-  return all;
-}
-
-GraphGradients GraphBackwardProblem::run(const Call& call) {
+GraphGradients GraphBackwardProblem::run(const Context& context, const Graph& graph) {
+  const GraphBackwardPlan plan = make_plan(context, graph, desc());
+  Workspace workspace(describe(plan).workspace_bytes);
   begin();
   const GraphOutputs of_attention = forward.outputs();
-  call(args());
+  const Args arguments = args();
+  require_ok(heed_graph_attention_backward_plan_run(plan.get(), &arguments, workspace.get(),
+                                                    workspace.bytes()));
+  if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
   if (!same_bits(forward.outputs(), of_attention))
     throw std::runtime_error("wrote an output of attention");
-  for (const std::optional<Tensor>& gradient : gradients)
-    if (gradient && !gradient->padding_intact())
-      throw std::runtime_error("wrote outside a gradient");
-  return outputs();
-}
-
-GraphGradients GraphBackwardProblem::run(const Context& context, const Graph& graph) {
-  return run([&](const Args& arguments) {
-    const GraphBackwardPlan plan = make_plan(context, graph, desc());
-    Workspace workspace(describe(plan).workspace_bytes);
-    require_ok(heed_graph_attention_backward_plan_run(plan.get(), &arguments, workspace.get(),
-                                                      workspace.bytes()));
-    if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
-  });
+  return got();
 }
 
 GraphGradients GraphBackwardProblem::run(const Context& context, GraphForm form) {

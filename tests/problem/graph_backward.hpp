@@ -1,65 +1,37 @@
-// Gradients of attention over a graph: what is given besides it, where they are written, and the
-// one line that describes them.
+// Gradients of attention over a graph, and the one line that describes them.
 #pragma once
 
 #include <array>
 #include <functional>
-#include <optional>
 #include <string>
 
-#include "tests/problem/attention_backward.hpp"
+#include "tests/oracle/graph_backward.hpp"
+#include "tests/problem/gradients.hpp"
 #include "tests/problem/graph_attention.hpp"
-#include "tests/support/compare.hpp"
 
 namespace heed_test {
 
 /// The gradients that a run wrote; empty: not asked for.
 using GraphGradients = std::array<Numbers, kGraphGradients>;
 
-const char* name_of(GraphGradientOf gradient);
-std::array<GraphGradientOf, kGraphGradients> all_graph_gradients();
+inline const char* name_of(GraphGradientOf gradient) { return graph_tensor(gradient).name; }
 
-/// Where a gradient stands; a vector's has no layout.
-struct GraphGradientPlace {
-  heed_layout heed_graph_attention_backward_desc::*rows;
-  heed_matrix_layout heed_graph_attention_backward_desc::*matrix;
-  void* heed_graph_attention_backward_args::*pointer;
-};
-const GraphGradientPlace& gradient_place(std::size_t of);
+/// The layouts of a descriptor, which points at its attention's: as the inputs, but that a bias
+/// which all heads share has one for all.
+LaidOutGradients<kGraphGradients> laid_out(heed_graph_attention_backward_desc& desc,
+                                           const EdgeList& edges);
 
-/// What gradients reach: as the inputs, but that a bias which all heads share has one for all.
-Axes gradient_shape_of(const heed_graph_attention_desc& desc, const EdgeList& edges,
-                       std::size_t of);
-Extent gradient_extent_of(const heed_graph_attention_backward_desc& desc,
-                          const heed_graph_attention_desc& attention, const EdgeList& edges,
-                          std::size_t of);
-/// Those of out and lse, which are given.
-std::array<Extent, 2> given_extents_of(const heed_graph_attention_backward_desc& desc,
-                                       const heed_graph_attention_desc& attention,
-                                       const EdgeList& edges);
-
-/// The gradient of out is given, normally distributed; that of lse is not, and no gradient is asked
-/// for. Matrices are as they are, not prepared.
-class GraphBackwardProblem {
+/// Matrices are as they are, not prepared.
+class GraphBackwardProblem final
+    : public GradientProblem<heed_graph_attention_backward_desc, heed_graph_attention_backward_args,
+                             GraphGradientOf, kGraphGradients> {
  public:
   explicit GraphBackwardProblem(GraphProblem problem, std::uint64_t seed = 1,
-                                const heed_graph_attention_backward_desc& described =
-                                    HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT);
+                                const Form& of_out = {});
+  /// Of a valid descriptor, and of tensors that are yet to be drawn.
+  GraphBackwardProblem(GraphProblem problem, const heed_graph_attention_backward_desc& desc);
 
-  void give_grad_lse(std::uint64_t seed);
-
-  static std::array<GraphGradientOf, kGraphGradients> all() { return all_graph_gradients(); }
-
-  /// Whether the problem has what this is the gradient of.
-  bool can_want(GraphGradientOf gradient) const { return forward.at(gradient).has_value(); }
-  void want(GraphGradientOf gradient, const Form& form = {});
-  /// Where the descriptor says that it lies.
-  void want_as_described(GraphGradientOf gradient);
-  void want_all();
-  void want_nothing();
-
-  /// Adds to numbers that are there.
-  void accumulate(std::uint64_t seed);
+  bool can_want(GraphGradientOf of) const override { return forward.at(of).has_value(); }
 
   /// What heed gets; valid until the problem is changed.
   heed_graph_attention_backward_args args();
@@ -67,31 +39,18 @@ class GraphBackwardProblem {
 
   ExpectedGraphGradients expected(Index parts = 1);
 
-  /// Everything that call(args) writes; throws if it writes anything else.
-  using Call = std::function<void(const heed_graph_attention_backward_args& args)>;
-  GraphGradients run(const Call& call);
+  /// Everything that a run writes; throws if it writes anything else.
   GraphGradients run(const Context& context, const Graph& graph);
   GraphGradients run(const Context& context) { return run(context, forward.form); }
   GraphGradients run(const Context& context, GraphForm form);
 
-  /// What gradients hold.
-  GraphGradients outputs() const;
-
   GraphProblem forward;
 
- private:
-  heed_graph_attention_backward_desc desc_;
-
- public:
-  Tensor grad_out;
-  std::optional<Tensor> grad_lse;
-  std::array<std::optional<Tensor>, kGraphGradients> gradients;
+ protected:
+  LaidOutGradients<kGraphGradients> laid_out() override;
 
  private:
-  void begin();
-
   heed_graph_attention_args forward_args_{};
-  std::array<std::optional<Tensor>, kGraphGradients> before_;
 };
 
 using GraphGradientComparison = Comparisons<kGraphGradients>;

@@ -29,10 +29,15 @@ LaidOut::LaidOut(heed_score_layout& l, const heed_score_layout& sizes, const Axe
               &l.dtype, &l.reserved, real, use,
               {&l.stride_batch, &l.stride_head, &l.stride_row, &l.stride_key}) {}
 
+LaidOut::LaidOut(heed_matrix_layout& l, const Axes& shape, std::uint32_t real, Use use)
+    : LaidOut(shape, &l.dtype, &l.reserved, real, use,
+              {&l.stride_matrix, nullptr, &l.stride_in, &l.stride_out}) {}
+
 LaidOut::LaidOut(heed_matrix_layout& l, std::int64_t matrices, std::int64_t in, std::int64_t out,
                  std::uint32_t real, Use use)
-    : LaidOut({own(matrices, 1), 1, in, out}, &l.dtype, &l.reserved, real, use,
-              {matrices == 0 ? nullptr : &l.stride_matrix, nullptr, &l.stride_in, &l.stride_out}) {}
+    : LaidOut(l, {own(matrices, 1), 1, in, out}, real, use) {
+  if (matrices == 0) strides_[0] = nullptr;
+}
 
 LaidOut::LaidOut(std::int64_t count, std::uint32_t* dtype, std::uint32_t real, Use use)
     : LaidOut({1, 1, 1, count}, dtype, nullptr, real, use, {}) {}

@@ -30,6 +30,8 @@ class LaidOut {
   /// bias's own, or for a bias's gradient those of the bias.
   LaidOut(heed_score_layout& layout, const heed_score_layout& sizes, const Axes& pairs,
           std::uint32_t real, Use use);
+  /// [matrix, 1, in, out].
+  LaidOut(heed_matrix_layout& layout, const Axes& shape, std::uint32_t real, Use use);
   /// `matrices` 0: one.
   LaidOut(heed_matrix_layout& layout, std::int64_t matrices, std::int64_t in, std::int64_t out,
           std::uint32_t real, Use use);

@@ -21,6 +21,11 @@ struct MatrixChoice {
   bool prepared = false;
 };
 
+/// The arithmetic's type.
+inline std::uint32_t real_dtype(const heed_weights_desc& desc) {
+  return desc.arithmetic == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
+}
+
 class WeightMatrix {
  public:
   /// `real` is the arithmetic's type; `matrices` 0: one.
@@ -28,6 +33,8 @@ class WeightMatrix {
   /// As a valid layout says, without a bias and not prepared.
   WeightMatrix(Index matrices, Index in, Index out, const heed_matrix_layout& layout,
                std::uint32_t real, std::size_t misalign = 0);
+  WeightMatrix(const heed_weights_desc& desc, std::size_t misalign)
+      : WeightMatrix(desc.matrices, desc.in, desc.out, desc.layout, real_dtype(desc), misalign) {}
 
   /// Numbers, and perhaps a bias of that type; whether there is one.
   bool draw(Draw& draw, std::uint32_t bias_dtype, double amplitude);
@@ -35,6 +42,7 @@ class WeightMatrix {
 
   Index in() const { return tensor.shape()[2]; }
   Index out() const { return tensor.shape()[3]; }
+  std::uint32_t real() const { return real_; }
   double get(Index m, Index i, Index o) const { return tensor.get({m, 0, i, o}); }
   void set(Index m, Index i, Index o, double x) { tensor.set({m, 0, i, o}, x); }
 

@@ -14,9 +14,9 @@
 
 #include "tests/problem/draw.hpp"
 #include "tests/problem/draw_graphs.hpp"
+#include "tests/problem/merge.hpp"
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_forms.hpp"
-#include "tests/support/merge.hpp"
 
 namespace heed_test {
 namespace {
@@ -477,8 +477,8 @@ struct Merging : Drawn, private Draw {
     const auto dtype = static_cast<std::uint32_t>(integer(1, 4));
     const auto wide = static_cast<std::uint32_t>(integer(1, 2));
     const Axes shape = {packed ? 1 : integer(1, 3), integer(1, 3), integer(1, 9), integer(1, 40)};
-    return Merge(shape, static_cast<std::size_t>(integer(1, 4)), {dtype, wide, dtype, wide},
-                 {arrangement(), arrangement()});
+    return Merge(shape, static_cast<std::size_t>(integer(1, 4)), {dtype, arrangement()},
+                 {wide, arrangement()});
   }
   bool packed;
   Merge m;

@@ -11,9 +11,9 @@
 #include "tests/catch.hpp"
 #include "tests/problem/block_backward.hpp"
 #include "tests/problem/graph_backward.hpp"
+#include "tests/problem/merge.hpp"
 #include "tests/support/compare.hpp"
 #include "tests/support/contexts.hpp"
-#include "tests/support/merge.hpp"
 #include "tests/support/size.hpp"
 
 namespace heed_test {

@@ -93,6 +93,12 @@ float& Tensor::at(const Axes& index) {
   return *reinterpret_cast<float*>(memory_.data() + offset(index) * sizeof(float));
 }
 
+bool Tensor::repeats() const {
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    if (shape_[axis] > 1 && strides_[axis] == 0) return true;
+  return false;
+}
+
 heed_layout Tensor::layout() const {
   return {dtype_, strides_said(strides_), strides_[0], strides_[1], strides_[2], strides_[3]};
 }

@@ -167,6 +167,9 @@ class Tensor {
   float& at(const Axes& index);
   float at(const Axes& index) const { return const_cast<Tensor*>(this)->at(index); }
 
+  /// Whether elements share a place because a stride is 0.
+  bool repeats() const;
+
   heed_layout layout() const;
 
   /// As the oracle reads it.
