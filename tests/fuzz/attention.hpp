@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "tests/fuzz/check.hpp"
+#include "tests/fuzz/plan.hpp"
 #include "tests/problem/random_blocks.hpp"
 
 namespace heed_test {
@@ -53,22 +53,30 @@ inline constexpr std::initializer_list<std::size_t> kBlockObjects = {
     offsetof(heed_multihead_args, p_key), offsetof(heed_multihead_args, p_value),
     offsetof(heed_multihead_args, p_out)};
 
-/// Gradients after a run, or after one that was refused.
-template <class Gradients, class Want>
-void check_gradients(const Gradients& p, const Want& want) {
-  for (const auto of : p.all())
-    if (p.gradients[of]) check_equal(name_of(of), *p.gradients[of], want[of]);
-}
+/// Nobody has written a gradient: those that are added to are as before.
 template <class Gradients>
-void check_gradients_untouched(const Gradients& p, bool accumulates) {
+void check_gradients_untouched(const Gradients& p) {
   for (const auto of : p.all()) {
     if (!p.gradients[of]) continue;
-    if (!accumulates)
+    if (!p.accumulates())
       check_untouched(*p.gradients[of]);
     else
       demand(same_bits(p.gradients[of]->numbers(), p.before()[of]->numbers()),
              "a refused call changed a gradient");
   }
+}
+
+/// Runs with these arguments, whole or damaged, and checks the gradients of those that are `valid`.
+template <class Plan, class Args, class Gradients, class Want>
+void check_run(Draw& draw, const Plan* plan, Args args, std::initializer_list<std::size_t> kept,
+               bool valid, const Gradients& p, const Want& want) {
+  const bool damaged = draw.damage_pointers(args, kept);
+  const Versioned<Args> given(draw, args);
+  // A struct of another size may end in the middle of a pointer.
+  const bool whole = valid && !damaged && !given.odd();
+  if (!ran(draw, plan, given.get(), whole)) return check_gradients_untouched(p);
+  for (const auto of : p.all())
+    if (whole && p.gradients[of]) check_equal(name_of(of), *p.gradients[of], want[of]);
 }
 
 }  // namespace heed_test

@@ -1,6 +1,5 @@
 // Gradients of dense attention: heed_attention_backward_plan_create and _run.
 #include "tests/fuzz/attention.hpp"
-#include "tests/fuzz/plan.hpp"
 
 using namespace heed_test;
 
@@ -23,18 +22,8 @@ void run(Draw& draw, const heed_attention_backward_plan* plan, BackwardProblem& 
   // Before the run, which writes over what it adds to.
   ExpectedGradients want;
   valid ? void(want = p.expected()) : p.begin();
-  heed_attention_backward_args args = p.args();
-  const bool damaged = draw.damage_pointers(args, kKept);
-  const Versioned<heed_attention_backward_args> given(draw, args);
-  // A struct of another size may end in the middle of a pointer.
-  const bool whole = valid && !damaged && !given.odd();
-  const RunSpace space(draw, plan);
-  const heed_status status =
-      heed_attention_backward_plan_run(plan, given.get(), space.get(), space.bytes());
-  if (!ran(status, space, whole)) return check_gradients_untouched(p, p.accumulates());
-  if (!whole) return;
+  check_run(draw, plan, p.args(), kKept, valid, p, want);
   if (p.forward.tiles) demand(!p.forward.tiles->wrong, "a score tile makes no sense");
-  check_gradients(p, want);
 }
 
 void plan(Draw& draw, heed_attention_desc attention, heed_attention_backward_desc desc,
@@ -45,18 +34,15 @@ void plan(Draw& draw, heed_attention_desc attention, heed_attention_backward_des
   if (damaged && !inside) draw.damage(desc, offsetof(heed_attention_backward_desc, grad_out));
   const Versioned<heed_attention_backward_desc> given(draw, desc);
   const heed_attention_backward_desc known = given.known();
-  heed_attention_backward_plan* made = nullptr;
-  const heed_status status =
-      heed_attention_backward_plan_create(fuzz_context().get(), given.get(), &made);
-  const BackwardPlan owner(made);
-  if (!planned(status, made, damaged || given.odd(), {"desc."})) return;
+  const BackwardPlan made = planned(damaged || given.odd(), given.get());
+  if (!made) return;
   demand(known.attention != nullptr, "gradients of no attention are accepted");
   heed_attention_backward_desc laid = known;
   bool worth = small(LaidOutAttention(attention).all(false));
   worth = small(laid_out(laid).all()) && worth && little_work(attention);
   if (!worth || !worth_running(draw, damaged)) return;
   BackwardProblem problem(Problem::of(attention, draw.index(4)), known);
-  run(draw, made, problem);
+  run(draw, made.get(), problem);
 }
 
 }  // namespace

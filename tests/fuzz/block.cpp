@@ -1,7 +1,5 @@
 // Multi-head blocks: heed_multihead_plan_create and _run.
 #include "tests/fuzz/attention.hpp"
-#include "tests/fuzz/check.hpp"
-#include "tests/fuzz/plan.hpp"
 
 using namespace heed_test;
 
@@ -20,10 +18,8 @@ void run(Draw& draw, const heed_multihead_plan* plan, Block& block) {
   args.attention = inner_given.get();
   const bool damaged = draw.damage_pointers(args, kBlockObjects) || inner_damaged;
   const Versioned<heed_multihead_args> given(draw, args);
-  const RunSpace space(draw, plan);
-  const heed_status status = heed_multihead_plan_run(plan, given.get(), space.get(), space.bytes());
   const bool odd = given.odd() || inner_given.odd();
-  if (!ran(status, space, !spoilt && !damaged && !odd)) {
+  if (!ran(draw, plan, given.get(), !spoilt && !damaged && !odd)) {
     check_untouched(block.out);
     return check_further_untouched(attention);
   }
@@ -42,13 +38,11 @@ void plan(Draw& draw, heed_attention_desc attention, heed_multihead_desc desc, b
   const Versioned<heed_attention_desc> inner(draw, attention);
   desc.attention = inner.get();
   const Versioned<heed_multihead_desc> given(draw, desc);
-  heed_multihead_plan* made = nullptr;
-  const heed_status status = heed_multihead_plan_create(fuzz_context().get(), given.get(), &made);
-  const MultiheadPlan owner(made);
-  if (!planned(status, made, damaged || inner.odd() || given.odd(), {"desc."})) return;
+  const MultiheadPlan made = planned(damaged || inner.odd() || given.odd(), given.get());
+  if (!made) return;
   heed_multihead_desc known = given.known();
   if (std::optional<Block> block = small_block(draw, known, inner.known()))
-    if (worth_running(draw, damaged)) run(draw, made, *block);
+    if (worth_running(draw, damaged)) run(draw, made.get(), *block);
 }
 
 }  // namespace

@@ -1,13 +1,10 @@
 // Gradients of multi-head blocks: heed_multihead_backward_plan_create and _run, of what a run of
 // the block has kept, or of nothing.
 #include "tests/fuzz/attention.hpp"
-#include "tests/fuzz/plan.hpp"
 
 using namespace heed_test;
 
 namespace {
-
-using Args = heed_multihead_backward_args;
 
 /// What a run of the block keeps for gradients, computed from arguments that may not be valid.
 class Kept {
@@ -58,18 +55,9 @@ void run(Draw& draw, const heed_multihead_backward_plan* plan, heed_multihead_de
   valid = valid && kept.valid(of_block);
   block_args.out = nullptr;
   const bool block_damaged = draw.damage_pointers(block_args, kBlockObjects);
-  Args args = p.args(block_args);
-  const bool damaged = draw.damage_pointers(args, kKept) || block_damaged;
-  const Versioned<Args> given(draw, args);
-  const bool whole = valid && !damaged && !given.odd();
-  const RunSpace space(draw, plan);
-  const heed_status status =
-      heed_multihead_backward_plan_run(plan, given.get(), space.get(), space.bytes());
-  if (!ran(status, space, whole)) return check_gradients_untouched(p, p.accumulates());
-  if (!whole) return;
+  check_run(draw, plan, p.args(block_args), kKept, valid && !block_damaged, p, want);
   const auto& tiles = block.attention.tiles;
   if (tiles) demand(!tiles->wrong, "a score tile makes no sense");
-  check_gradients(p, want);
 }
 
 void plan(Draw& draw, heed_attention_desc attention, heed_multihead_desc block,
@@ -82,17 +70,14 @@ void plan(Draw& draw, heed_attention_desc attention, heed_multihead_desc block,
   if (where == 2) draw.damage(desc, offsetof(heed_multihead_backward_desc, grad_out));
   const Versioned<heed_multihead_backward_desc> given(draw, desc);
   const heed_multihead_backward_desc known = given.known();
-  heed_multihead_backward_plan* made = nullptr;
-  const heed_status status =
-      heed_multihead_backward_plan_create(fuzz_context().get(), given.get(), &made);
-  const MultiheadBackwardPlan owner(made);
-  if (!planned(status, made, damaged || given.odd(), {"desc."})) return;
+  const MultiheadBackwardPlan made = planned(damaged || given.odd(), given.get());
+  if (!made) return;
   demand(known.block != nullptr, "gradients of no block are accepted");
   heed_multihead_backward_desc laid = known;
   std::optional<Block> small_one = small_block(draw, block, attention);
   if (!small(laid_out(laid).all()) || !small_one || !worth_running(draw, damaged)) return;
   BlockBackward problem(std::move(*small_one), known);
-  run(draw, made, block, problem);
+  run(draw, made.get(), block, problem);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Dense attention: heed_attention_plan_create, _run and heed_attention.
 #include "tests/fuzz/attention.hpp"
-#include "tests/fuzz/plan.hpp"
 
 using namespace heed_test;
 
@@ -11,10 +10,8 @@ void run(Draw& draw, const heed_attention_plan* plan, Problem& p) {
   const bool spoilt = spoil(draw, p);
   heed_attention_args args = p.args();
   const bool damaged = draw.damage_pointers(args, kBytewise);
-  Versioned<heed_attention_args> given(draw, args);
-  const RunSpace space(draw, plan);
-  const heed_status status = heed_attention_plan_run(plan, given.get(), space.get(), space.bytes());
-  if (!ran(status, space, !spoilt && !damaged && !given.odd())) {
+  const Versioned<heed_attention_args> given(draw, args);
+  if (!ran(draw, plan, given.get(), !spoilt && !damaged && !given.odd())) {
     check_untouched(p.out);
     return check_further_untouched(p);
   }
@@ -27,15 +24,13 @@ void run(Draw& draw, const heed_attention_plan* plan, Problem& p) {
 void plan(Draw& draw, heed_attention_desc desc, bool damaged) {
   if (damaged) draw.damage(desc);
   const Versioned<heed_attention_desc> given(draw, desc);
-  heed_attention_plan* made = nullptr;
-  const heed_status status = heed_attention_plan_create(fuzz_context().get(), given.get(), &made);
-  const Plan owner(made);
-  if (!planned(status, made, damaged || given.odd(), {"desc."})) return;
+  const Plan made = planned(damaged || given.odd(), given.get());
+  if (!made) return;
   heed_attention_desc known = given.known();
   const bool worth = small(LaidOutAttention(known).all(false)) && little_work(known);
   if (!worth || !worth_running(draw, damaged)) return;
   Problem problem = Problem::of(known, draw.index(4));
-  run(draw, made, problem);
+  run(draw, made.get(), problem);
 }
 
 }  // namespace

@@ -140,13 +140,10 @@ void create(Draw& draw) {
   for (const Choice& number : numbers) valid = valid && number.valid;
 
   const Versioned<heed_context_options> given(draw, options);
-  heed_context* made = nullptr;
-  const heed_status status = heed_context_create(given.get(), &made);
-  const Context context(made);
-  const bool odd = given.odd();
-  if (!planned(status, made, !valid || odd, {"options.", "HEED_"})) return;
-  heed_context_info info = HEED_CONTEXT_INFO_INIT;
-  require_ok(heed_context_describe(made, &info));
+  const Context context =
+      made<heed_context>(!valid || given.odd(), {"options.", "HEED_"}, given.get());
+  if (!context) return;
+  const heed_context_info info = describe(context);
   demand(info.threads >= 1 && info.threads <= 1024, "a number of threads that cannot be");
   if (draw.one_in(4)) check_run(context, told);
 }

@@ -23,13 +23,6 @@ void MemoryFile::write(const std::string& bytes) {
          "no room for a file in memory");
 }
 
-std::string MemoryFile::read() const {
-  std::string bytes(static_cast<std::size_t>(lseek(file_, 0, SEEK_END)), '\0');
-  const auto size = static_cast<ssize_t>(bytes.size());
-  demand(pread(file_, bytes.data(), bytes.size(), 0) == size, "a file in memory is gone");
-  return bytes;
-}
-
 void damage(Draw& draw, std::string& bytes, std::size_t often,
             const std::vector<const char*>& words) {
   if (draw.one_in(8)) bytes = draw.rest();

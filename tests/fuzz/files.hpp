@@ -1,4 +1,4 @@
-// What programs of the examples read and print, without a disk or a screen.
+// What heed reads and prints, without a disk or a screen.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,6 @@ class MemoryFile {
   MemoryFile& operator=(const MemoryFile&) = delete;
 
   void write(const std::string& bytes);
-  std::string read() const;
   const char* path() const { return path_.c_str(); }
 
  private:

@@ -24,10 +24,7 @@ void run(Draw& draw, const heed_graph_attention_plan* plan, GraphProblem& p) {
     const bool damaged = draw.damage_pointers(args, kGraphObjects);
     const Versioned<Args> given(draw, args);
     const Args known = given.known();
-    const RunSpace space(draw, plan);
-    const heed_status status =
-        heed_graph_attention_plan_run(plan, given.get(), space.get(), space.bytes());
-    if (!ran(status, space, !damaged && !given.odd()))
+    if (!ran(draw, plan, given.get(), !damaged && !given.odd()))
       return demand(same_bits(p.outputs(), before), "a refused call wrote an output");
     forget(p, known);
     const GraphExpected want = p.expected();
@@ -41,15 +38,12 @@ void plan(Draw& draw, const EdgeList& edges, const heed_graph* graph,
           heed_graph_attention_desc desc, bool damaged) {
   if (damaged) draw.damage(desc);
   const Versioned<heed_graph_attention_desc> given(draw, desc);
-  heed_graph_attention_plan* made = nullptr;
-  const heed_status status =
-      heed_graph_attention_plan_create(fuzz_context().get(), graph, given.get(), &made);
-  const GraphPlan owner(made);
-  if (!planned(status, made, damaged || given.odd(), {"desc."})) return;
+  const GraphPlan made = planned(damaged || given.odd(), graph, given.get());
+  if (!made) return;
   heed_graph_attention_desc known = given.known();
   if (!small(known, edges) || !worth_running(draw, damaged)) return;
   GraphProblem problem(edges, known, draw.index(4));
-  run(draw, made, problem);
+  run(draw, made.get(), problem);
 }
 
 /// Sizes that the arrays do not have, such that they must be refused.
@@ -97,10 +91,9 @@ Graph draw_graph(Draw& draw, EdgeList& edges, const GraphForm& form, bool damage
   if (damaged && draw.one_in(2)) damage(draw, form.rows, desc);
   if (damaged) draw.damage_pointers(desc, {0, 8, 16, 48, 56});
   const Versioned<heed_graph_desc> given(draw, desc);
-  heed_graph* made = nullptr;
-  const heed_status status = heed_graph_create(fuzz_context().get(), given.get(), &made);
-  Graph graph(made);
-  if (!planned(status, made, damaged || given.odd(), {"desc."})) return nullptr;
+  Graph graph =
+      made<heed_graph>(damaged || given.odd(), {"desc."}, fuzz_context().get(), given.get());
+  if (!graph) return nullptr;
   edges = counted(given.known(), arrays);
   const heed_graph_info info = describe(graph);
   demand(info.nodes == edges.nodes && info.edges_given == edges.size(),

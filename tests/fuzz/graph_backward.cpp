@@ -5,25 +5,18 @@ using namespace heed_test;
 
 namespace {
 
-using Args = heed_graph_attention_backward_args;
 using Desc = heed_graph_attention_backward_desc;
 
 void run(Draw& draw, const heed_graph_attention_backward_plan* plan, GraphBackwardProblem& p) {
   p.draw_tensors(draw);
   // Before the run, which writes over what it adds to.
   const ExpectedGraphGradients want = p.expected();
-  Args args = p.args();
+  heed_graph_attention_backward_args args = p.args();
   heed_graph_attention_args attention = *args.attention;
   args.attention = &attention;
-  const bool attention_damaged = draw.damage_pointers(attention, kGraphObjects);
-  const bool damaged = draw.damage_pointers(args, {offsetof(Args, attention)}) || attention_damaged;
-  const Versioned<Args> given(draw, args);
-  const RunSpace space(draw, plan);
-  const heed_status status =
-      heed_graph_attention_backward_plan_run(plan, given.get(), space.get(), space.bytes());
-  const bool whole = !damaged && !given.odd();
-  if (!ran(status, space, whole)) return check_gradients_untouched(p, p.accumulates());
-  if (whole) check_gradients(p, want);
+  const bool damaged = draw.damage_pointers(attention, kGraphObjects);
+  check_run(draw, plan, args, {offsetof(heed_graph_attention_backward_args, attention)}, !damaged,
+            p, want);
 }
 
 void plan(Draw& draw, const EdgeList& edges, const heed_graph* graph,
@@ -34,11 +27,8 @@ void plan(Draw& draw, const EdgeList& edges, const heed_graph* graph,
   if (damaged && !inside) draw.damage(desc, offsetof(Desc, grad_out));
   const Versioned<Desc> given(draw, desc);
   const Desc known = given.known();
-  heed_graph_attention_backward_plan* made = nullptr;
-  const heed_status status =
-      heed_graph_attention_backward_plan_create(fuzz_context().get(), graph, given.get(), &made);
-  const GraphBackwardPlan owner(made);
-  if (!planned(status, made, damaged || given.odd(), {"desc."})) return;
+  const auto made = planned(damaged || given.odd(), graph, given.get());
+  if (!made) return;
   demand(known.attention != nullptr, "gradients of no attention are accepted");
   Desc laid = known;
   const bool worth = small(attention, edges) && small(laid_out(laid, edges).all());
@@ -46,7 +36,7 @@ void plan(Draw& draw, const EdgeList& edges, const heed_graph* graph,
   GraphProblem forward(edges, attention, draw.index(4));
   draw_numbers(draw, forward);
   GraphBackwardProblem problem(std::move(forward), known);
-  run(draw, made, problem);
+  run(draw, made.get(), problem);
 }
 
 }  // namespace

@@ -5,10 +5,15 @@
 #include <initializer_list>
 
 #include "tests/fuzz/attention.hpp"
-#include "tests/fuzz/plan.hpp"
 #include "tests/problem/draw_graphs.hpp"
 
 namespace heed_test {
+
+/// A plan over a graph.
+template <class Desc>
+auto planned(bool damaged, const heed_graph* graph, const Desc* desc) {
+  return made<typename PlanOf<Desc>::Plan>(damaged, {"desc."}, fuzz_context().get(), graph, desc);
+}
 
 /// Demands that all tensors of what heed has accepted can be addressed, and that elements of
 /// outputs lie apart; whether all are worth allocating here, and there is little to compute.

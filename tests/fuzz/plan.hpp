@@ -1,4 +1,4 @@
-// Plans of any kind: whether they may have been made, and workspaces for their runs.
+// Objects and runs of any kind: whether they may have been made or run, and workspaces.
 #pragma once
 
 #include <initializer_list>
@@ -7,49 +7,33 @@
 
 namespace heed_test {
 
-inline heed_status workspace_of(const heed_attention_plan* plan, std::size_t* bytes) {
-  return heed_attention_plan_workspace(plan, bytes);
-}
-inline heed_status workspace_of(const heed_attention_backward_plan* plan, std::size_t* bytes) {
-  return heed_attention_backward_plan_workspace(plan, bytes);
-}
-inline heed_status workspace_of(const heed_multihead_plan* plan, std::size_t* bytes) {
-  return heed_multihead_plan_workspace(plan, bytes);
-}
-inline heed_status workspace_of(const heed_multihead_backward_plan* plan, std::size_t* bytes) {
-  return heed_multihead_backward_plan_workspace(plan, bytes);
-}
-inline heed_status workspace_of(const heed_graph_attention_plan* plan, std::size_t* bytes) {
-  return heed_graph_attention_plan_workspace(plan, bytes);
-}
-inline heed_status workspace_of(const heed_graph_attention_backward_plan* plan,
-                                std::size_t* bytes) {
-  return heed_graph_attention_backward_plan_workspace(plan, bytes);
-}
-
-/// Whether there is something made. If not, the refusal was as it should be, and there was a
-/// reason.
-template <class Made>
-bool planned(heed_status status, const Made* made, bool damaged,
-             std::initializer_list<const char*> fields) {
-  demand((status == HEED_STATUS_OK) == (made != nullptr), "made or refused, but not both");
-  if (status == HEED_STATUS_OK) return true;
+/// An object made of these, or none. If it is refused, that was as it should be, and there was a
+/// reason: it is `damaged`.
+template <class Object, class... Given>
+Owned<Object> made(bool damaged, std::initializer_list<const char*> fields, Given... given) {
+  Object* object = nullptr;
+  const heed_status status = Functions<Object>::create(given..., &object);
+  demand((status == HEED_STATUS_OK) == (object != nullptr), "made or refused, but not both");
+  if (status == HEED_STATUS_OK) return Owned<Object>(object);
   if (!damaged) check_accepted(status);
   check_refused(status, fields);
-  return false;
+  return nullptr;
+}
+template <class Desc>
+auto planned(bool damaged, const Desc* desc) {
+  return made<typename PlanOf<Desc>::Plan>(damaged, {"desc."}, fuzz_context().get(), desc);
 }
 
 /// The workspace of a run, seldom too small, missing or misaligned.
 class RunSpace {
  public:
-  template <class AnyPlan>
-  RunSpace(Draw& draw, const AnyPlan* plan) : needed_(needed(plan)), memory_(needed_) {
-    bytes_ = needed_;
+  RunSpace(Draw& draw, std::size_t needed) : memory_(needed) {
+    bytes_ = needed;
     pointer_ = memory_.get();
-    if (!draw.one_in(16) || needed_ == 0) return;
+    if (!draw.one_in(16) || needed == 0) return;
     const std::uint32_t kind = draw.choice(2);
     if (kind == 0)
-      bytes_ -= static_cast<std::size_t>(draw.integer(1, static_cast<std::int64_t>(needed_)));
+      bytes_ -= static_cast<std::size_t>(draw.integer(1, static_cast<std::int64_t>(needed)));
     if (kind == 1) pointer_ = nullptr;
     if (kind == 2) pointer_ = static_cast<unsigned char*>(pointer_) + draw.integer(1, 63);
     enough_ = false;
@@ -61,23 +45,20 @@ class RunSpace {
   bool enough() const { return enough_; }
 
  private:
-  template <class AnyPlan>
-  static std::size_t needed(const AnyPlan* plan) {
-    std::size_t bytes = 0;
-    require_ok(workspace_of(plan, &bytes));
-    return bytes;
-  }
-
-  std::size_t needed_;
   Workspace memory_;
   std::size_t bytes_;
   void* pointer_;
   bool enough_ = true;
 };
 
-/// Whether a run was accepted. If not, the refusal was as it should be, and there was a reason:
+/// Whether a run is accepted. If not, the refusal was as it should be, and there was a reason:
 /// something in the run that is not `valid`, or its workspace.
-inline bool ran(heed_status status, const RunSpace& space, bool valid) {
+template <class Plan, class Args>
+bool ran(Draw& draw, const Plan* plan, const Args* args, bool valid) {
+  std::size_t needed = 0;
+  require_ok(Functions<Plan>::workspace(plan, &needed));
+  const RunSpace space(draw, needed);
+  const heed_status status = Functions<Plan>::run(plan, args, space.get(), space.bytes());
   if (status == HEED_STATUS_OK) {
     demand(space.enough(), "a workspace that is too small is accepted");
     return true;

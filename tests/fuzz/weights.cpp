@@ -1,6 +1,5 @@
 // Weight matrices: heed_weights_create and _describe, and heed_project with what was prepared.
 #include "tests/fuzz/attention.hpp"
-#include "tests/fuzz/plan.hpp"
 #include "tests/problem/projection.hpp"
 
 using namespace heed_test;
@@ -50,24 +49,21 @@ void create(Draw& draw, heed_weights_desc desc, bool damaged) {
   const Versioned<heed_weights_desc> given(draw, desc);
   heed_weights_desc d = given.known();
   const LaidOut laid(d.layout, d.matrices, d.in, d.out, real_dtype(d), Use::kRead);
-  heed_weights* made = nullptr;
-  if (!may_be_small({laid})) {
-    const heed_status status =
-        heed_weights_create(fuzz_context().get(), given.get(), nullptr, nullptr, &made);
-    demand(status != HEED_STATUS_OK && made == nullptr, "a matrix may not be NULL");
-    return check_refused(status, {"desc.", "matrix "});
-  }
+  constexpr const void* kNone = nullptr;
+  if (!may_be_small({laid}))
+    return demand(!made<heed_weights>(true, {"desc.", "matrix "}, fuzz_context().get(), given.get(),
+                                      kNone, kNone),
+                  "a matrix may not be NULL");
   WeightMatrix w(d, draw.index(4));
   if (d.bias_dtype <= HEED_DTYPE_F16 && d.out <= 1 << 12)
     w.draw(draw, d.bias_dtype, 1);
   else
     fill_normally(w.tensor, draw.bits());
-  const heed_status status =
-      heed_weights_create(fuzz_context().get(), given.get(), w.raw(), w.raw_bias(), &made);
-  const Weights weights(made);
-  if (!planned(status, made, damaged || given.odd(), {"desc."})) return;
-  check_info(draw, made, d);
-  if (worth_running(draw, damaged)) project(draw, made, w);
+  const Weights weights = made<heed_weights>(
+      damaged || given.odd(), {"desc."}, fuzz_context().get(), given.get(), w.raw(), w.raw_bias());
+  if (!weights) return;
+  check_info(draw, weights.get(), d);
+  if (worth_running(draw, damaged)) project(draw, weights.get(), w);
 }
 
 }  // namespace

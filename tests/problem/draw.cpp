@@ -92,11 +92,6 @@ std::uint32_t Draw::reserved(const Axes& strides, Use use) {
   return said ? std::uint32_t{HEED_STRIDES_EXPLICIT} : strides_said(strides);
 }
 
-heed_layout Draw::layout(const Axes& shape, Use use, std::uint32_t dtype) {
-  const Axes s = strides(shape, use);
-  return {dtype, reserved(s, use), s[0], s[1], s[2], s[3]};
-}
-
 heed_score_layout Draw::score_layout(const Axes& pairs, std::uint32_t dtype) {
   Axes sizes = pairs;
   for (std::int64_t& size : sizes) size = one_in(3) ? 1 : size;
@@ -105,12 +100,6 @@ heed_score_layout Draw::score_layout(const Axes& pairs, std::uint32_t dtype) {
     if (sizes[axis] == pairs[axis] && one_in(2)) sizes[axis] = 0;
   return {dtype, reserved(s, Use::kRead), sizes[0], sizes[1], sizes[2], sizes[3], s[0], s[1], s[2],
           s[3]};
-}
-
-heed_matrix_layout Draw::matrix_layout(std::int64_t matrices, std::int64_t in, std::int64_t out,
-                                       std::uint32_t dtype, Use use) {
-  const Axes s = strides({matrices == 0 ? 1 : matrices, 1, in, out}, use);
-  return {dtype, reserved(s, use), matrices == 0 ? 0 : s[0], s[2], s[3]};
 }
 
 void Draw::plant(const std::vector<Tensor*>& tensors) {

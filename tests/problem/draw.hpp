@@ -82,11 +82,8 @@ class Draw {
   Axes strides(const Axes& shape, Use use);
   /// Whether strides of a valid layout are explicit: if they are all 0, only of what repeats.
   std::uint32_t reserved(const Axes& strides, Use use);
-  heed_layout layout(const Axes& shape, Use use, std::uint32_t dtype);
   /// Over [batch, head, row, key] of these sizes, any of them repeated.
   heed_score_layout score_layout(const Axes& pairs, std::uint32_t dtype);
-  heed_matrix_layout matrix_layout(std::int64_t matrices, std::int64_t in, std::int64_t out,
-                                   std::uint32_t dtype, Use use = Use::kRead);
 
   /// Overwrites some fields from byte `first` on, mostly with hostile numbers.
   template <class T>

@@ -15,9 +15,6 @@ bool all_zero(const std::array<Wide128, 4>& strides) {
   return std::all_of(strides.begin(), strides.end(), [](Wide128 s) { return s == 0; });
 }
 
-/// A size of a mask or bias: the problem's, or 1.
-std::int64_t own(std::int64_t size, std::int64_t whole) { return size == 0 ? whole : size; }
-
 }  // namespace
 
 Extent::Extent(const Axes& shape, const heed_layout& layout, std::uint32_t default_dtype,
@@ -29,21 +26,6 @@ Extent::Extent(const Axes& shape, const heed_layout& layout, std::uint32_t defau
     lay_side_by_side(packed ? std::array<std::size_t, 4>{0, 2, 1, 3}
                             : std::array<std::size_t, 4>{0, 1, 2, 3});
 }
-
-Extent::Extent(const Axes& pairs, const heed_score_layout& layout, std::uint32_t default_dtype)
-    : shape_{own(layout.batch, pairs[0]), own(layout.heads, pairs[1]), own(layout.rows, pairs[2]),
-             own(layout.keys, pairs[3])},
-      strides_{layout.stride_batch, layout.stride_head, layout.stride_row, layout.stride_key},
-      dtype_(dtype_of(layout.dtype, default_dtype)) {
-  if (all_zero(strides_) && layout.reserved == HEED_STRIDES_DEFAULT) lay_side_by_side({0, 1, 2, 3});
-}
-
-Extent::Extent(std::int64_t matrices, std::int64_t in, std::int64_t out,
-               const heed_matrix_layout& layout, std::uint32_t default_dtype)
-    : Extent({matrices == 0 ? 1 : matrices, 1, in, out},
-             heed_layout{layout.dtype, layout.reserved, layout.stride_matrix, 0, layout.stride_in,
-                         layout.stride_out},
-             default_dtype, false) {}
 
 void Extent::lay_side_by_side(const std::array<std::size_t, 4>& order) {
   Wide128 step = 1;

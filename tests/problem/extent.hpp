@@ -17,11 +17,6 @@ class Extent {
   /// A dtype of 0 means `default_dtype`; packed tensors are [1, head, row, feature], and contiguous
   /// ones of them [row, head, feature].
   Extent(const Axes& shape, const heed_layout& layout, std::uint32_t default_dtype, bool packed);
-  /// Of a mask or bias over pairs [batch, head, row, key].
-  Extent(const Axes& pairs, const heed_score_layout& layout, std::uint32_t default_dtype);
-  /// Of `matrices` matrices one after the other.
-  Extent(std::int64_t matrices, std::int64_t in, std::int64_t out, const heed_matrix_layout& layout,
-         std::uint32_t default_dtype);
 
   /// Whether heed may accept such sizes and such a type at all. All else is for those alone.
   bool possible() const;
