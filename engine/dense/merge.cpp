@@ -5,6 +5,8 @@
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/log_sum_exp.hpp"
+#include "engine/tensor/merge.hpp"
 
 namespace heed {
 namespace {
@@ -20,6 +22,30 @@ void check_parts(const char* name, const void* const* parts, std::size_t count,
     std::snprintf(field, sizeof field, "%s[%zu]", name, k);
     check_tensor(field, parts[k], layout, sizes);
   }
+}
+
+void merge_row(const KernelTable<double>& kernels, const MergeProblem& p, const Merge& merge,
+               std::int64_t batch, std::int64_t head, std::int64_t row) {
+  const auto& [part_out, part_lse, out, lse] = p.layouts;
+  const auto address = [&](auto* data, const Layout& layout, std::int64_t feature = 0) {
+    return row_at(data, layout, batch, head, row) + feature * layout.strides.feature * layout.bytes;
+  };
+  const double merged = merge_results(
+      merge.parts, p.sizes[3],
+      [&](std::size_t k) {
+        double of_part = 0;
+        kernels.numbers.read(part_lse.type, address(merge.lses[k], part_lse), 1, 1, &of_part);
+        return of_part;
+      },
+      [&](std::size_t k, std::int64_t begin, std::int64_t count, double* to) {
+        kernels.numbers.read(part_out.type, address(merge.outs[k], part_out, begin),
+                             part_out.strides.feature, static_cast<std::size_t>(count), to);
+      },
+      [&](std::int64_t begin, std::int64_t count, const double* from) {
+        kernels.numbers.write(out.type, from, static_cast<std::size_t>(count),
+                              address(merge.out, out, begin), out.strides.feature);
+      });
+  if (merge.lse != nullptr) write_log_sum_exp(kernels, lse.type, merged, address(merge.lse, lse));
 }
 
 }  // namespace
@@ -66,8 +92,8 @@ void run_merge(const heed_context& context, const MergeProblem& p, const Merge& 
   parallel_for(context.threads, share_evenly(context.threads, p.rows, numbers),
                [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
                  for (std::int64_t r = begin; r < end; ++r)
-                   merge_row(context.kernels->f64, p.layouts, merge, features,
-                             {r / rows / heads, r / rows % heads, r % rows});
+                   merge_row(context.kernels->f64, p, merge, r / rows / heads, r / rows % heads,
+                             r % rows);
                });
 }
 

@@ -3,9 +3,22 @@
 
 #include "api/heed.h"
 #include "engine/context/context.hpp"
-#include "engine/tensor/merge.hpp"
+#include "engine/tensor/layout.hpp"
 
 namespace heed {
+
+/// Partial results, and where their merge goes.
+struct Merge {
+  std::size_t parts;
+  const void* const* outs;
+  const void* const* lses;
+  void* out;
+  void* lse;  ///< nullptr: not wanted
+};
+
+struct MergeLayouts {
+  Layout part_out, part_lse, out, lse;
+};
 
 /// A descriptor whose fields are checked.
 struct MergeProblem {

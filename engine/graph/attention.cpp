@@ -2,23 +2,25 @@
 
 #include "engine/graph/nodes.hpp"
 #include "engine/graph/project.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/parallel/ranges.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed {
 namespace {
 
-/// Computes the tasks [begin, end) in a thread's slab.
-using RangeFunction = void (*)(const GraphStep& step, std::int64_t begin, std::int64_t end,
-                               std::byte* slab);
-
-void share_out(const GraphStep& step, RangeFunction function, std::int64_t count,
-               std::int64_t per_claim) {
+/// Calls function(nodes, task) for so many tasks, shared out among threads.
+template <class Function>
+void share_out(const GraphStep& step, std::int64_t count, std::int64_t per_claim,
+               Function&& function) {
   const heed_graph_attention_plan& plan = step.plan;
   std::byte* const slabs = step.workspace + plan.space.slabs;
   parallel_for(plan.context->threads, {count, per_claim, plan.workers},
                [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                 function(step, begin, end, slabs + worker * plan.space.slab_bytes);
+                 with_real(plan.problem.float64, [&](auto real) {
+                   Nodes<decltype(real)> nodes(step, slabs + worker * plan.space.slab_bytes);
+                   for (std::int64_t i = begin; i < end; ++i) function(nodes, i);
+                 });
                });
 }
 
@@ -44,10 +46,14 @@ void run_step(const GraphStep& step) {
   const heed_graph& graph = *step.plan.graph;
   const auto parts = static_cast<std::int64_t>(graph.parts.size());
   const auto hubs = static_cast<std::int64_t>(graph.hubs.size());
-  share_out(step, attend_parts, parts, step.plan.parts_per_claim);
-  share_out(step, merge_hubs, hubs, 1);
+  const std::int64_t per_claim = step.plan.parts_per_claim;
+  share_out(step, parts, per_claim,
+            [&](auto& nodes, std::int64_t i) { nodes.attend(graph.parts[i]); });
+  share_out(step, hubs, 1, [&](auto& nodes, std::int64_t i) { nodes.merge(graph.hubs[i]); });
   if (!step.wants_weights()) return;
-  if (hubs > 0) share_out(step, recompute_hub_weights, parts, step.plan.parts_per_claim);
+  if (hubs > 0)
+    share_out(step, parts, per_claim,
+              [&](auto& nodes, std::int64_t i) { nodes.recompute_weights(graph.parts[i]); });
   clear_removed(step);
 }
 

@@ -9,16 +9,22 @@ namespace heed {
 template <class Real>
 class EdgeMatrix {
  public:
-  /// `numbers` lie in the workspace as [edge_width][heads][features], padded; nullptr: there is
-  /// none. `products` is [edge_width][kMaxPanel] of the thread's.
-  EdgeMatrix(const GraphStep& step, const Real* numbers, std::size_t features, Real* products)
-      : kernels_(kernels_of<Real>(*step.plan.context->kernels)),
-        heads_(step.plan.problem.heads),
-        width_(static_cast<std::size_t>(step.plan.problem.edge_width)),
-        padded_(static_cast<std::size_t>(Gather<Real>::padded(step.plan.problem.edge_width))),
-        numbers_(numbers),
-        features_(features),
-        products_(products) {}
+  /// Which matrix: it multiplies queries, or what becomes of values.
+  enum Of { kKeys, kValues };
+
+  EdgeMatrix(const GraphThread<Real>& on, Of of)
+      : kernels_(on.kernels),
+        heads_(on.problem.heads),
+        width_(static_cast<std::size_t>(on.problem.edge_width)),
+        padded_(static_cast<std::size_t>(Gather<Real>::padded(on.problem.edge_width))),
+        features_(static_cast<std::size_t>(
+            Gather<Real>::padded(of == kKeys ? on.problem.features : on.problem.value_features))),
+        products_(on.buffer(&NodeSlab::products)) {
+    const GraphStep& step = on.step;
+    if ((of == kKeys ? step.args.w_edge_key : step.args.w_edge_value) != nullptr)
+      numbers_ = at<Real>(step.workspace,
+                          of == kKeys ? step.plan.space.w_edge_key : step.plan.space.w_edge_value);
+  }
 
   bool given() const { return numbers_ != nullptr; }
   std::size_t padded_width() const { return padded_; }
@@ -27,7 +33,7 @@ class EdgeMatrix {
   void ask(const Real* rows, Real* to) const {
     each_panel(kernels_, heads_, [&](const PanelRows& panel) {
       const Real* const from = rows + static_cast<std::size_t>(panel.first) * features_;
-      each_lines([&](std::size_t c, const EdgeRows<Real>& lines, std::size_t count) {
+      each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
         kernels_.rows.edge_scores(of_panel(lines, panel), count, from, panel.rows, features_, true,
                                   products_ + c * panel.pitch, panel.pitch);
       });
@@ -46,7 +52,7 @@ class EdgeMatrix {
     const Real* from = sums + first * padded_;
     for (std::size_t h = 0; h < panel.rows; ++h, from += padded_)
       for (std::size_t c = 0; c < width_; ++c) products_[c * panel.pitch + h] = from[c];
-    each_lines([&](std::size_t c, const EdgeRows<Real>& lines, std::size_t count) {
+    each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
       kernels_.rows.edge_values(of_panel(lines, panel), count, products_ + c * panel.pitch,
                                 panel.pitch, panel.rows, features_, to + first * features_, false);
     });
@@ -58,18 +64,17 @@ class EdgeMatrix {
   void each_lines(Function&& function) const {
     const std::int64_t stride = heads_ * static_cast<std::int64_t>(features_);
     each_batch(0, static_cast<std::int64_t>(width_), [&](const Batch& b) {
-      const EdgeRows<Real> lines = {numbers_ + b.begin * stride, kConsecutive.row, stride,
-                                    static_cast<std::ptrdiff_t>(features_)};
+      const EdgeRows lines = consecutive_rows(numbers_ + b.begin * stride,
+                                              static_cast<std::size_t>(stride), features_);
       function(static_cast<std::size_t>(b.begin), lines, b.edges);
     });
   }
 
   const KernelTable<Real>& kernels_;
   const std::int64_t heads_;
-  const std::size_t width_, padded_;
-  const Real* const numbers_;
-  const std::size_t features_;
-  Real* const products_;
+  const std::size_t width_, padded_, features_;
+  Real* const products_;           ///< [edge_width][kMaxPanel]
+  const Real* numbers_ = nullptr;  ///< [edge_width][heads][features], padded; nullptr: no matrix
 };
 
 }  // namespace heed

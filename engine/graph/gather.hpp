@@ -34,6 +34,15 @@ struct Consecutive {
 };
 inline constexpr Consecutive kConsecutive;
 
+/// Rows of Reals one after the other, their strides in numbers, as if edges led to them in turn.
+template <class Real>
+EdgeRows consecutive_rows(const Real* data, std::size_t stride, std::size_t head_stride) {
+  const auto bytes = [](std::size_t numbers) {
+    return static_cast<std::ptrdiff_t>(numbers * sizeof(Real));
+  };
+  return {kTypeOf<Real>, data, kConsecutive.row, bytes(stride), bytes(head_stride)};
+}
+
 /// A tensor and where its elements lie.
 struct Tensor {
   const void* data;
@@ -46,10 +55,15 @@ class Gather {
   static std::int64_t padded(std::int64_t features) {
     return round_up(features, static_cast<std::int64_t>(RowKernels<Real>::feature_padding));
   }
-  /// Whether the kernels can read the tensor where it lies.
+  /// Whether a row is what kernels take for numbers, head by head; whether they can read it where
+  /// it lies, in whatever type.
+  static bool has_numbers(const Layout& layout, std::int64_t features) {
+    return has_rows_of(kTypeOf<Real>, layout) && features == padded(features);
+  }
   static bool in_place(const Layout& layout, std::int64_t features) {
-    return layout.type == kTypeOf<Real> && layout.strides.feature == 1 &&
-           features == padded(features);
+    const bool readable = layout.type == kTypeOf<Real> ||
+                          (kTypeOf<Real> == ElementType::kF32 && is_half(layout.type));
+    return readable && layout.strides.feature == 1 && features == padded(features);
   }
 
   /// `buffer`, [kBatch][heads][padded features], receives rows that are copied.
@@ -61,6 +75,7 @@ class Gather {
         features_(features),
         padded_(padded(features)),
         in_place_(in_place(tensor.layout, features)),
+        has_numbers_(has_numbers(tensor.layout, features)),
         buffer_(buffer) {
     const bool one_run = tensor.layout.strides.head == features;
     runs_ = one_run ? 1 : heads;
@@ -72,23 +87,19 @@ class Gather {
   std::size_t features() const { return static_cast<std::size_t>(padded_); }
 
   /// The rows that `source` lists; the list goes on for kSourcesAhead more.
-  EdgeRows<Real> rows(const std::int32_t* source, std::size_t edges) const {
-    if (!in_place_) return copied(source, edges);
-    const Strides& s = tensor_.layout.strides;
-    return {static_cast<const Real*>(tensor_.data), source, s.row, s.head};
-  }
-
-  /// The same, always copied to the buffer.
-  EdgeRows<Real> copied(const std::int32_t* source, std::size_t edges) const {
+  EdgeRows rows(const std::int32_t* source, std::size_t edges) const {
+    const auto& [type, bytes, s] = tensor_.layout;
+    if (in_place_) return {type, tensor_.data, source, s.row * bytes, s.head * bytes};
+    const std::int64_t row = heads_ * padded_;
     for (std::size_t e = 0; e < edges; ++e)
-      copy(source[e], buffer_ + static_cast<std::int64_t>(e) * heads_ * padded_);
-    return {buffer_, kConsecutive.row, heads_ * padded_, padded_};
+      copy(source[e], buffer_ + static_cast<std::int64_t>(e) * row);
+    return consecutive_rows(buffer_, static_cast<std::size_t>(row), features());
   }
 
   /// One row as [heads][padded features]: where it lies, or copied to `room`.
   const Real* whole(std::int64_t row, Real* room) const {
     const Layout& layout = tensor_.layout;
-    if (in_place_ && (layout.strides.head == features_ || heads_ == 1))
+    if (has_numbers_ && (layout.strides.head == features_ || heads_ == 1))
       return reinterpret_cast<const Real*>(row_at(tensor_.data, layout, 0, 0, row));
     copy(row, room);
     return room;
@@ -99,7 +110,7 @@ class Gather {
     const Layout& layout = tensor_.layout;
     const std::int64_t size = heads_ * padded_;
     const auto* from = reinterpret_cast<const Real*>(row_at(tensor_.data, layout, 0, 0, row));
-    if (!in_place_ || layout.strides.head != features_) {
+    if (!has_numbers_ || layout.strides.head != features_) {
       copy(row, to);
       from = to;
     }
@@ -149,7 +160,7 @@ class Gather {
   std::int64_t heads_;
   std::int64_t features_;
   std::int64_t padded_;
-  bool in_place_;
+  bool in_place_, has_numbers_;
   Real* buffer_;
   std::int64_t runs_;  ///< stretches of memory that a row is made of
   std::int64_t run_bytes_;
@@ -161,7 +172,7 @@ class Gather {
 template <class Real>
 Real* whole_row(void* data, const Layout& layout, std::int64_t heads, std::int64_t features,
                 std::int64_t row) {
-  if (data == nullptr || !Gather<Real>::in_place(layout, features)) return nullptr;
+  if (data == nullptr || !Gather<Real>::has_numbers(layout, features)) return nullptr;
   if (layout.strides.head != features && heads != 1) return nullptr;
   auto* const found = reinterpret_cast<Real*>(row_at(data, layout, 0, 0, row));
   // A store that misses every cache fills the queue of those behind it.

@@ -34,7 +34,7 @@ class NodeProducts {
   void add_rows(const std::byte* begin, const Matrix& matrix, const Real* row) const {
     const Strides& s = matrix.layout.strides;
     each_line(begin, matrix.layout, s.row, s.feature, matrix.in, matrix.out,
-              [&](const Batch& batch, const EdgeRows<Real>& rows, std::size_t width) {
+              [&](const Batch& batch, const EdgeRows& rows, std::size_t width) {
                 kernels_.rows.edge_values(rows, batch.edges, row + batch.begin, 1, 1, width,
                                           product_, batch.begin == 0);
               });
@@ -44,7 +44,7 @@ class NodeProducts {
   void multiply_columns(const std::byte* begin, const Matrix& matrix, const Real* row) const {
     const Strides& s = matrix.layout.strides;
     each_line(begin, matrix.layout, s.feature, s.row, matrix.out, matrix.in,
-              [&](const Batch& batch, const EdgeRows<Real>& columns, std::size_t width) {
+              [&](const Batch& batch, const EdgeRows& columns, std::size_t width) {
                 kernels_.rows.edge_scores(columns, batch.edges, row, 1, width, true,
                                           product_ + batch.begin, 1);
               });

@@ -1,51 +1,127 @@
 // The results of a node: its row of out, its log-sum-exp, the weights of its edges.
 #pragma once
 
+#include <limits>
+
 #include "engine/graph/step.hpp"
+#include "engine/tensor/argmax.hpp"
+#include "engine/tensor/heads.hpp"
+#include "engine/tensor/log_sum_exp.hpp"
+#include "engine/tensor/loops.hpp"
 
 namespace heed {
 
 template <class Real>
 class NodeOutput {
  public:
-  /// The slab is the thread's.
-  NodeOutput(const GraphStep& step, std::byte* slab);
+  explicit NodeOutput(const GraphThread<Real>& on) : on_(on) {}
 
   /// Where the node's results may be written as they are, [heads][value features]; nullptr: write()
   /// must do so.
-  Real* in_place(std::int64_t node) const;
+  Real* in_place(std::int64_t node) const {
+    if (concat_ && !problem_.residual)
+      return whole_row<Real>(on_.step.args.out, problem_.out, problem_.heads,
+                             problem_.value_features, node);
+    return nullptr;
+  }
 
   /// values: [heads][value features], padded; multiplies each head with its factor, in place.
-  void write(std::int64_t node, Real* values, const Real* factors) const;
+  void write(std::int64_t node, Real* values, const Real* factors) const {
+    // Data is read first: out may overwrite it.
+    const auto& [data, layout] = on_.step.data;
+    if (problem_.residual)
+      on_.kernels.numbers.read(layout.type, row_at(data, layout, 0, 0, node),
+                               layout.strides.feature, static_cast<std::size_t>(problem_.width),
+                               data_);
+    for (std::int64_t h = 0; !concat_ && h < problem_.heads; ++h) {
+      Real* const head = values + static_cast<std::size_t>(h) * padded_;
+      multiply(head, factors[h], head);
+    }
+    for (std::int64_t h = 0; h < problem_.out_heads(); ++h) {
+      const auto index = static_cast<std::size_t>(h);
+      write_row(row_at(on_.step.args.out, problem_.out, 0, h, node), data_ + index * features_,
+                [&](Real* to) {
+                  if (concat_) return multiply(values + index * padded_, factors[h], to);
+                  combine_heads(problem_.combine, values, problem_.heads,
+                                static_cast<std::int64_t>(padded_), problem_.value_features,
+                                static_cast<const Real*>(on_.step.args.head_weights), to);
+                });
+    }
+  }
 
-  void write_lse(std::int64_t node, const Real* row_max, const Real* sum) const;
+  void write_lse(std::int64_t node, const Real* row_max, const Real* sum) const {
+    const Layout& layout = problem_.lse;
+    for (std::int64_t h = 0; h < problem_.heads; ++h)
+      write_log_sum_exp(on_.step.plan.context->kernels->f64, layout.type,
+                        log_sum_exp(row_max[h], sum[h]),
+                        row_at(on_.step.args.lse, layout, 0, h, node));
+  }
 
   /// Writes the weights of a batch from the probabilities in `probs`.
   void write_weights(const PanelRows& panel, const Batch& batch, const Real* probs,
-                     const Real* sum) const;
+                     const Real* sum) const {
+    Real inverse[kMaxPanel];
+    for (std::size_t h = 0; h < panel.rows; ++h) inverse[h] = inverse_of(sum[h]);
+    Real weights[kMaxPanel];
+    for (std::size_t e = 0; e < batch.edges; ++e) {
+      for (std::size_t h = 0; h < panel.rows; ++h)
+        weights[h] = probs[e * panel.pitch + h] * inverse[h];
+      write_edge(batch, e, panel.first, panel.rows, weights);
+    }
+  }
 
   /// Writes weights that are known, [edges][heads].
-  void write_weights(const Batch& batch, const Real* weights) const;
+  void write_weights(const Batch& batch, const Real* weights) const {
+    const auto heads = static_cast<std::size_t>(problem_.heads);
+    for (std::size_t e = 0; e < batch.edges; ++e)
+      write_edge(batch, e, 0, heads, weights + e * heads);
+  }
 
   /// Hard attention: 1 at the edge chosen for each head, 0 at the others of the batch.
-  void write_chosen(const Batch& batch, const std::int64_t* chosen) const;
+  void write_chosen(const Batch& batch, const std::int64_t* chosen) const {
+    for (std::int64_t h = 0; h < problem_.heads; ++h)
+      for (std::size_t e = 0; e < batch.edges; ++e) {
+        const bool taken = chosen[h] == batch.begin + static_cast<std::int64_t>(e);
+        const Real weight = chosen[h] == kNotANumber ? std::numeric_limits<Real>::quiet_NaN()
+                                                     : static_cast<Real>(taken ? 1 : 0);
+        write_edge(batch, e, h, 1, &weight);
+      }
+  }
 
  private:
+  /// compute(to) computes the row without the data that is added to it.
   template <class Compute>
-  void write_row(std::byte* out, const Real* data, Compute&& compute) const;
-  void write_edge(std::int64_t edge, std::int64_t first, std::size_t heads,
-                  const Real* weights) const;
+  void write_row(std::byte* out, const Real* data, Compute&& compute) const {
+    const Layout& layout = problem_.out;
+    const bool in_place = has_rows_of(kTypeOf<Real>, layout);
+    Real* const to = in_place ? reinterpret_cast<Real*>(out) : row_;
+    compute(to);
+    for (std::size_t x = 0; problem_.residual && x < features_; ++x) to[x] += data[x];
+    if (!in_place)
+      on_.kernels.numbers.write(layout.type, to, features_, out, layout.strides.feature);
+  }
 
-  const GraphStep& step_;
-  const GraphProblem& problem_;
-  const KernelTable<Real>& kernels_;
-  const std::size_t features_;  ///< of values
-  const std::size_t padded_;
-  Real* const row_;
-  Real* const data_;
+  void multiply(const Real* from, Real factor, Real* to) const {
+    multiply_numbers(from, factor, features_, to);
+  }
+
+  void write_edge(const Batch& batch, std::size_t edge, std::int64_t first, std::size_t heads,
+                  const Real* weights) const {
+    const Layout& layout = problem_.weights;
+    const std::int64_t given = on_.graph.given(batch.begin + static_cast<std::int64_t>(edge));
+    on_.kernels.numbers.write(layout.type, weights, heads,
+                              row_at(on_.step.args.weights, layout, 0, first, given),
+                              layout.strides.head);
+  }
+
+  const GraphThread<Real>& on_;
+  const GraphProblem& problem_ = on_.problem;
+  const bool concat_ = problem_.combine == HEED_COMBINE_CONCAT;
+  const std::size_t features_ = static_cast<std::size_t>(problem_.value_features);
+  const std::size_t padded_ =
+      static_cast<std::size_t>(Gather<Real>::padded(problem_.value_features));
+  Real* const row_ = on_.buffer(&NodeSlab::row);
+  Real* const data_ = on_.buffer(&NodeSlab::data);
 };
-
-extern template class NodeOutput<float>;
-extern template class NodeOutput<double>;
 
 }  // namespace heed

@@ -96,7 +96,6 @@ GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const Sizes& s) 
   Offsets rooms;
   GraphSpace space{};
   space.splits = rooms.take(splits, static_cast<std::int64_t>(plan.split.bytes), 1);
-  space.split_rows = rooms.take(splits, 3, sizeof(void*));
   space.w_edge_key = rooms.take(s.features * p.edge_width, s.heads, s.number);
   space.w_edge_value = rooms.take(s.value_features * p.edge_width, s.heads, s.number);
   space.data = rooms.take(p.copies_data() ? p.nodes : 0, p.width, s.number);

@@ -50,7 +50,6 @@ struct SplitSlab {
 /// Offsets into the workspace.
 struct GraphSpace {
   std::size_t splits;        ///< [splits] SplitSlab
-  std::size_t split_rows;    ///< [3][splits] pointers for merging
   std::size_t w_edge_key;    ///< [edge_width][heads][features] Real
   std::size_t w_edge_value;  ///< [edge_width][heads][value_features]
   std::size_t data;       ///< [nodes][width] of later steps, where out does not lie as data should

@@ -2,6 +2,8 @@
 // that options do to a score.
 #pragma once
 
+#include <limits>
+
 #include "engine/graph/edge_matrix.hpp"
 
 namespace heed {
@@ -15,64 +17,6 @@ struct EdgeSide {
   Real* rows;         ///< [kBatch][heads][features] of `other`, if they must be copied
   const Real* asked;  ///< W_edge_key times the queries that edges lead to,
                       ///< [nodes][heads][edge_width]; nullptr: times the node's own
-};
-
-template <class Real>
-class EdgeScores {
- public:
-  /// Destinations with their incoming edges. The slab is the thread's.
-  EdgeScores(const GraphStep& step, std::byte* slab);
-  EdgeScores(const GraphStep& step, std::byte* slab, const EdgeSide<Real>& side);
-
-  const Gather<Real>& keys() const { return key_of_; }
-
-  /// Fetches the node's query, and multiplies W_edge_key with it.
-  void begin_node(std::int64_t node);
-
-  /// The node's query, [heads][features], times what makes it a score; and W_edge_key times that,
-  /// [heads][edge_width].
-  const Real* query() const { return query_; }
-  const Real* edge_query() const { return edge_query_; }
-  /// The batch's keys, and its edge data [edges][edge_width].
-  const EdgeRows<Real>& rows() const { return keys_; }
-  const Real* edge_data() const { return edge_data_; }
-
-  /// What kernels of nodes need of a node and a batch of its edges but values and gradients.
-  NodeEdges<Real> at_once(std::int64_t node, const Batch& batch) const;
-
-  /// Finds the batch's keys and edge data, and copies them if need be.
-  void begin_batch(const Batch& batch);
-
-  /// scores[e][h] = the score of edge e of the batch and head h of the panel, in log2 units of s /
-  /// temperature. Other lanes keep their numbers. `tanh`, if given, receives tanh(s / softcap).
-  void compute(const PanelRows& panel, const Batch& batch, Real* scores, Real* tanh = nullptr);
-
-  /// Whether, and where, a bias of -inf leaves an edge out for a head in the batch and panel last
-  /// computed.
-  bool leaves_out() const { return leaves_out_; }
-  bool leaves_out(std::size_t edge, std::size_t head) const;
-
- private:
-  void add_asked(const PanelRows& panel, const Batch& batch, Real* scores) const;
-  void add_bias(const PanelRows& panel, const Batch& batch, Real* scores);
-
-  const GraphStep& step_;
-  const GraphProblem& problem_;
-  const EdgeOrder& order_;
-  const KernelTable<Real>& kernels_;
-  const Gather<Real> query_of_;
-  const Gather<Real> key_of_;
-  const Gather<Real> edge_data_of_;
-  const std::size_t edge_width_;  ///< padded
-  const Real scale_;              ///< of queries, or keys
-  Real* const query_;
-  Real* const edge_query_;
-  Real* const bias_;
-  const EdgeMatrix<Real> matrix_;  ///< W_edge_key
-  Real* const edge_data_;
-  const Real* const asked_;
-  EdgeRows<Real> keys_{};
-  bool leaves_out_ = false;
 };
 
 /// scores[e][h] += <edge data of e, asked[the node that e leads to][h]>, both of edge_width
@@ -92,30 +36,140 @@ void add_edge_products(const EdgeOrder& order, std::int64_t heads, std::size_t e
   }
 }
 
-/// The panel's heads of the batch's rows, with zeros where the scores leave an edge out for a head:
-/// a weight of 0 protects from nothing, since 0 * NaN is NaN. Copied to `room`,
-/// [kBatch][heads][features], where nothing else looks at them.
 template <class Real>
-EdgeRows<Real> left_out(const EdgeScores<Real>& scores, const EdgeRows<Real>& rows,
-                        const PanelRows& panel, std::size_t edges, std::size_t features,
-                        Real* room) {
-  const EdgeRows<Real> from = of_panel(rows, panel);
-  for (std::size_t e = 0; e < edges; ++e) {
-    const Real* row = from.data + from.source[e] * from.stride;
-    Real* to = room + e * panel.rows * features;
-    for (std::size_t h = 0; h < panel.rows; ++h, row += from.head_stride, to += features) {
-      if (scores.leaves_out(e, h)) {
-        std::fill_n(to, features, Real{0});
-      } else {
-        std::copy_n(row, features, to);
+class EdgeScores {
+ public:
+  /// Destinations with their incoming edges.
+  explicit EdgeScores(const GraphThread<Real>& on)
+      : EdgeScores(on,
+                   {on.graph, on.step.query, on.step.key, on.buffer(&NodeSlab::keys), nullptr}) {}
+  EdgeScores(const GraphThread<Real>& on, const EdgeSide<Real>& side) : on_(on), side_(side) {}
+
+  const Gather<Real>& keys() const { return key_of_; }
+
+  /// Fetches the node's query, and multiplies W_edge_key with it.
+  void begin_node(std::int64_t node) const {
+    query_of_.copy_scaled(node, scale_, query_);
+    if (matrix_.given() && side_.asked == nullptr) matrix_.ask(query_, edge_query_);
+  }
+
+  /// W_edge_key times the node's query, times what makes it a score, [heads][edge_width].
+  const Real* edge_query() const { return edge_query_; }
+  /// The batch's keys, and its edge data [edges][edge_width].
+  const EdgeRows& rows() const { return keys_; }
+  EdgeRows edge_data() const { return consecutive_rows(edge_data_, edge_width_, 0); }
+  const Real* edge_numbers() const { return edge_data_; }
+
+  /// What kernels of nodes need of a node and a batch of its edges, except values and gradients.
+  NodeEdges<Real> at_once(std::int64_t node, const Batch& batch) const {
+    query_of_.prefetch_own(node);
+    NodeEdges<Real> edges{};
+    edges.keys = key_of_.rows(side_.order.others.data() + batch.begin, batch.edges);
+    edges.edges = batch.edges;
+    edges.heads = static_cast<std::size_t>(problem_.heads);
+    edges.features = key_of_.features();
+    edges.query = query_of_.whole(node, query_);
+    edges.scale = scale_;
+    return edges;
+  }
+
+  /// Finds the batch's keys and edge data, and copies them if need be.
+  void begin_batch(const Batch& batch) {
+    keys_ = key_of_.rows(side_.order.others.data() + batch.begin, batch.edges);
+    for (std::size_t e = 0; problem_.edge_width > 0 && e < batch.edges; ++e)
+      edge_data_of_.copy(side_.order.given(batch.begin + static_cast<std::int64_t>(e)),
+                         edge_data_ + e * edge_width_);
+  }
+
+  /// scores[e][h] = the score of edge e of the batch and head h of the panel, in log2 units of s /
+  /// temperature. Other lanes keep their numbers. `tanh`, if given, receives tanh(s / softcap).
+  void compute(const PanelRows& panel, const Batch& batch, Real* scores, Real* tanh = nullptr) {
+    const auto first = static_cast<std::size_t>(panel.first);
+    kernels_.rows.edge_scores(of_panel(keys_, panel), batch.edges,
+                              query_ + first * key_of_.features(), panel.rows, key_of_.features(),
+                              true, scores, panel.pitch);
+    if (side_.asked != nullptr) {
+      // Every edge leads to a query of its own.
+      add_edge_products(side_.order, problem_.heads, edge_width_, side_.asked, edge_data_, panel,
+                        batch, scores);
+    } else if (matrix_.given()) {
+      kernels_.rows.edge_scores(edge_data(), batch.edges, edge_query_ + first * edge_width_,
+                                panel.rows, edge_width_, false, scores, panel.pitch);
+    }
+    if (problem_.softcap > 0) {
+      const auto cap = static_cast<Real>(problem_.softcap * problem_.log2_unit);
+      kernels_.panels.softcap(panel.vectors, scores, batch.edges, tanh == nullptr ? cap : Real{1});
+      for (std::size_t i = 0; tanh != nullptr && i < batch.edges * panel.pitch; ++i) {
+        tanh[i] = scores[i];
+        scores[i] *= cap;
       }
     }
+    leaves_out_ = false;
+    if (on_.step.args.edge_bias != nullptr) add_bias(panel, batch, scores);
   }
-  return {room, kConsecutive.row, static_cast<std::ptrdiff_t>(panel.rows * features),
-          static_cast<std::ptrdiff_t>(features)};
-}
 
-extern template class EdgeScores<float>;
-extern template class EdgeScores<double>;
+  /// The panel's heads of the batch's rows. Where the batch and panel last computed leave an edge
+  /// out for a head, it has zeros there: a weight of 0 protects from nothing, since 0 * NaN is NaN.
+  /// Such rows are copied, and `features` is theirs.
+  EdgeRows attended(const EdgeRows& rows, const PanelRows& panel, std::size_t edges,
+                    std::size_t features) const {
+    const EdgeRows from = of_panel(rows, panel);
+    if (!leaves_out_) return from;
+    for (std::size_t e = 0; e < edges; ++e)
+      for (std::size_t h = 0; h < panel.rows; ++h) {
+        Real* const to = isolated_ + (e * panel.rows + h) * features;
+        if (leaves_out(e, h))
+          std::fill_n(to, features, Real{0});
+        else
+          kernels_.numbers.read(from.type, from.from_head(static_cast<std::int64_t>(h)).row(e), 1,
+                                features, to);
+      }
+    return consecutive_rows(isolated_, panel.rows * features, features);
+  }
+  bool leaves_out(std::size_t edge, std::size_t head) const {
+    return leaves_out_ && bias_[head * kBatch + edge] == -std::numeric_limits<Real>::infinity();
+  }
+
+ private:
+  void add_bias(const PanelRows& panel, const Batch& batch, Real* scores) {
+    const Layout& layout = problem_.edge_bias;
+    for (std::size_t e = 0; e < batch.edges; ++e) {
+      const std::int64_t given = side_.order.given(batch.begin + static_cast<std::int64_t>(e));
+      Real of_edge[kMaxPanel];
+      kernels_.numbers.read(layout.type,
+                            row_at(on_.step.args.edge_bias, layout, 0, panel.first, given),
+                            layout.strides.head, panel.rows, of_edge);
+      for (std::size_t h = 0; h < panel.rows; ++h) {
+        bias_[h * kBatch + e] = of_edge[h];
+        leaves_out_ = leaves_out_ || of_edge[h] == -std::numeric_limits<Real>::infinity();
+      }
+    }
+    const Real* rows[kMaxPanel];
+    for (std::size_t h = 0; h < panel.rows; ++h) rows[h] = bias_ + h * kBatch;
+    kernels_.panels.add_rows(panel.vectors, scores, batch.edges, rows, panel.rows,
+                             static_cast<Real>(problem_.log2_unit));
+  }
+
+  const GraphThread<Real>& on_;
+  const EdgeSide<Real> side_;
+  const GraphProblem& problem_ = on_.problem;
+  const KernelTable<Real>& kernels_ = on_.kernels;
+  const Gather<Real> query_of_{kernels_, side_.own, problem_.heads, problem_.features, nullptr};
+  const Gather<Real> key_of_{kernels_, side_.other, problem_.heads, problem_.features, side_.rows};
+  const Gather<Real> edge_data_of_{
+      kernels_, {on_.step.args.edge_data, problem_.edge_data}, 1, problem_.edge_width, nullptr};
+  const std::size_t edge_width_ = edge_data_of_.features();  ///< padded
+  /// Of queries, or keys.
+  const Real scale_ =
+      static_cast<Real>(problem_.query_scale(problem_.softcap > 0, problem_.log2_unit));
+  Real* const query_ = on_.buffer(&NodeSlab::query);
+  Real* const edge_query_ = on_.buffer(&NodeSlab::edge_query);
+  Real* const bias_ = on_.buffer(&NodeSlab::bias);
+  Real* const edge_data_ = on_.buffer(&NodeSlab::edge_data);
+  Real* const isolated_ = on_.buffer(&NodeSlab::isolated);
+  const EdgeMatrix<Real> matrix_{on_, EdgeMatrix<Real>::kKeys};
+  EdgeRows keys_{};
+  bool leaves_out_ = false;
+};
 
 }  // namespace heed

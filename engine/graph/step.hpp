@@ -43,6 +43,26 @@ T* at(std::byte* slab, std::size_t offset) {
   return reinterpret_cast<T*>(slab + offset);
 }
 
+/// A thread at work on a step, in a slab of its own.
+template <class Real>
+struct GraphThread {
+  const GraphStep& step;
+  std::byte* slab;
+  const GraphProblem& problem = step.plan.problem;
+  const heed_graph& graph = *step.plan.graph;
+  const KernelTable<Real>& kernels = kernels_of<Real>(*step.plan.context->kernels);
+
+  Real* buffer(std::size_t NodeSlab::*offset) const {
+    return at<Real>(slab, step.plan.slab.*offset);
+  }
+};
+
+/// 1 / sum; 0 where nothing was summed.
+template <class Real>
+Real inverse_of(Real sum) {
+  return sum == 0 ? Real{0} : 1 / sum;
+}
+
 /// Calls function(panel) for panels of all heads. Heads lie side by side in the lanes of scores, as
 /// query rows do in dense attention.
 template <class Real, class Function>
@@ -53,10 +73,8 @@ void each_panel(const KernelTable<Real>& kernels, std::int64_t heads, Function&&
 }
 
 /// The same rows, from the panel's first head on.
-template <class Real>
-EdgeRows<Real> of_panel(EdgeRows<Real> rows, const PanelRows& panel) {
-  rows.data += panel.first * rows.head_stride;
-  return rows;
+inline EdgeRows of_panel(const EdgeRows& rows, const PanelRows& panel) {
+  return rows.from_head(panel.first);
 }
 
 /// Some edges of one node, in the graph's order.

@@ -27,17 +27,25 @@ enum class F8E4M3 : std::uint8_t {};
 template <class Element>
 inline constexpr bool kIsScaled = std::is_same_v<Element, I8> || std::is_same_v<Element, F8E4M3>;
 
-/// Calls function(Element{}) with the type of rows that are read as Real. Always inline, as the
-/// function is where it is a kernel's.
+/// Calls function(Element{}) with the type of rows that are read as Real and have no scales. Always
+/// inline, as the function is where it is a kernel's.
 template <class Real, class Function>
 [[gnu::always_inline]] inline void with_element(ElementType type, Function&& function) {
   if constexpr (std::is_same_v<Real, float>) {
     if (type == ElementType::kBf16) return function(Bf16{});
     if (type == ElementType::kF16) return function(F16{});
+  }
+  function(Real{});
+}
+
+/// The same of rows that may have scales.
+template <class Real, class Function>
+[[gnu::always_inline]] inline void with_stored_element(ElementType type, Function&& function) {
+  if constexpr (std::is_same_v<Real, float>) {
     if (type == ElementType::kI8) return function(I8{});
     if (type == ElementType::kF8E4M3) return function(F8E4M3{});
   }
-  function(Real{});
+  with_element<Real>(type, function);
 }
 
 inline std::uint32_t bits_of(float x) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "engine/kernels/operations.hpp"
+#include "engine/kernels/read.hpp"
 #include "engine/kernels/table.hpp"
 #include "engine/kernels/transpose.hpp"
 
@@ -55,34 +56,30 @@ HEED_INLINE void in_sizes(std::size_t count, Function&& function) {
   }
 }
 
-template <class Real>
-HEED_INLINE const Real* row_of(const EdgeRows<Real>& rows, std::size_t edge) {
-  return rows.data + rows.source[edge] * rows.stride;
-}
-
 /// One sum per lane; sum_rows() sums over the lanes. M vectors, or for M = 0 as many as `features`
 /// say.
-template <class V, std::size_t M, class Real = RealOf<V>>
-HEED_INLINE V dot_product(const Real* a, const Real* b, std::size_t features) {
+template <class V, class Element, std::size_t M, class Real = RealOf<V>>
+HEED_INLINE V dot_product(const char* row, const Real* b, std::size_t features) {
   constexpr std::size_t n = kLanes<V>;
-  V sum = V::load_unaligned(a) * V::load_unaligned(b);
+  const auto* const a = reinterpret_cast<const Element*>(row);
+  V sum = read_vector<V>(a) * V::load_unaligned(b);
   if constexpr (M > 0) {
     unroll<M - 1>([&](auto i) HEED_INLINE_LAMBDA {
       constexpr std::size_t x = (i + 1) * n;
-      sum = multiply_add(V::load_unaligned(a + x), V::load_unaligned(b + x), sum);
+      sum = multiply_add(read_vector<V>(a + x), V::load_unaligned(b + x), sum);
     });
   } else {
     for (std::size_t x = n; x < features; x += n)
-      sum = multiply_add(V::load_unaligned(a + x), V::load_unaligned(b + x), sum);
+      sum = multiply_add(read_vector<V>(a + x), V::load_unaligned(b + x), sum);
   }
   return sum;
 }
 
 /// The scores of H heads, where H divides the lanes: takes so many edges at once that their sums
 /// over features fill one vector. `out` has room for `room` edges.
-template <class V, std::size_t H, std::size_t M, class Real = RealOf<V>>
-void score_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
-                 std::size_t features, bool fresh, Real* out, std::size_t pitch, std::size_t room) {
+template <class V, class Element, std::size_t H, std::size_t M, class Real = RealOf<V>>
+void score_heads(const EdgeRows& rows, std::size_t edges, const Real* query, std::size_t features,
+                 bool fresh, Real* out, std::size_t pitch, std::size_t room) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t together = n / H;
   if constexpr (M > 0) features = M * n;
@@ -93,9 +90,9 @@ void score_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* quer
         unroll<H>([&](auto h) HEED_INLINE_LAMBDA { sums[i * H + h] = V(Real{0}); });
         return;
       }
-      const Real* row = row_of(rows, e + i);
+      const char* row = rows.row(e + i);
       unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
-        sums[i * H + h] = dot_product<V, M>(row, query + h * features, features);
+        sums[i * H + h] = dot_product<V, Element, M>(row, query + h * features, features);
         row += rows.head_stride;
       });
     });
@@ -133,28 +130,28 @@ HEED_INLINE void with_vectors_of_head(std::size_t vectors, Function&& function) 
 
 /// edge_scores() into a buffer with room for more edges than there are.
 template <class V, class Real = RealOf<V>>
-void edge_scores_in(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
-                    std::size_t heads, std::size_t features, bool fresh, Real* out,
-                    std::size_t pitch, std::size_t room) {
-  with_divisor<V>(features, [&](auto zero) HEED_INLINE_LAMBDA {
-    using Lanes = decltype(zero);
-    constexpr std::size_t n = kLanes<Lanes>;
-    with_vectors_of_head(features / n, [&](auto m) HEED_INLINE_LAMBDA {
-      in_sizes<(n < 8 ? n : 8), (n < 4 ? n : 4), 1>(
-          heads, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
-            EdgeRows<Real> part = rows;
-            part.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
-            score_heads<Lanes, some, m>(part, edges, query + h * features, features, fresh, out + h,
-                                        pitch, room);
-          });
+void edge_scores_in(const EdgeRows& rows, std::size_t edges, const Real* query, std::size_t heads,
+                    std::size_t features, bool fresh, Real* out, std::size_t pitch,
+                    std::size_t room) {
+  with_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
+    with_divisor<V>(features, [&](auto zero) HEED_INLINE_LAMBDA {
+      using Lanes = decltype(zero);
+      constexpr std::size_t n = kLanes<Lanes>;
+      with_vectors_of_head(features / n, [&](auto m) HEED_INLINE_LAMBDA {
+        in_sizes<(n < 8 ? n : 8), (n < 4 ? n : 4), 1>(
+            heads, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
+              score_heads<Lanes, decltype(element), some, m>(
+                  rows.from_head(static_cast<std::int64_t>(h)), edges, query + h * features,
+                  features, fresh, out + h, pitch, room);
+            });
+      });
     });
   });
 }
 
 template <class V, class Real = RealOf<V>>
-void edge_scores(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
-                 std::size_t heads, std::size_t features, bool fresh, Real* out,
-                 std::size_t pitch) {
+void edge_scores(const EdgeRows& rows, std::size_t edges, const Real* query, std::size_t heads,
+                 std::size_t features, bool fresh, Real* out, std::size_t pitch) {
   HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && pitch >= heads);
   edge_scores_in<V>(rows, edges, query, heads, features, fresh, out, pitch, edges);
 }
@@ -164,20 +161,21 @@ inline constexpr std::size_t kEdgeVectors = 8;
 
 /// Sums M vectors of each of H heads over all edges, apart from what is there. Sums of heads lie
 /// `features` apart.
-template <class V, std::size_t H, std::size_t M, class Real = RealOf<V>>
-void sum_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
-               std::size_t pitch, std::size_t features, Real* sums_of, bool fresh) {
+template <class V, class Element, std::size_t H, std::size_t M, class Real = RealOf<V>>
+void sum_heads(const EdgeRows& rows, std::size_t edges, const Real* weights, std::size_t pitch,
+               std::size_t features, Real* sums_of, bool fresh) {
   constexpr std::size_t n = kLanes<V>;
   V sums[H][M];
   unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
     unroll<M>([&](auto m) HEED_INLINE_LAMBDA { sums[h][m] = V(Real{0}); });
   });
   for (std::size_t e = 0; e < edges; ++e) {
-    const Real* row = row_of(rows, e);
+    const char* row = rows.row(e);
     unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
       const V weight(weights[h]);
       unroll<M>([&](auto m) HEED_INLINE_LAMBDA {
-        sums[h][m] = multiply_add(weight, V::load_unaligned(row + m * n), sums[h][m]);
+        const V part = read_vector<V>(reinterpret_cast<const Element*>(row) + m * n);
+        sums[h][m] = multiply_add(weight, part, sums[h][m]);
       });
       row += rows.head_stride;
     });
@@ -193,48 +191,48 @@ void sum_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* weight
 }
 
 /// For heads of M vectors: so many heads together that the processor is busy.
-template <class V, std::size_t M, class Real = RealOf<V>>
-HEED_INLINE void sum_narrow(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
+template <class V, class Element, std::size_t M, class Real = RealOf<V>>
+HEED_INLINE void sum_narrow(const EdgeRows& rows, std::size_t edges, const Real* weights,
                             std::size_t pitch, std::size_t heads, Real* sums, bool fresh) {
   constexpr std::size_t features = M * kLanes<V>;
   in_sizes<kEdgeVectors / M, 4 / M, 1>(heads, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
-    EdgeRows<Real> part = rows;
-    part.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
-    sum_heads<V, some, M>(part, edges, weights + h, pitch, features, sums + h * features, fresh);
+    sum_heads<V, Element, some, M>(rows.from_head(static_cast<std::int64_t>(h)), edges, weights + h,
+                                   pitch, features, sums + h * features, fresh);
   });
 }
 
 /// For all other heads: one after the other, some vectors at a time.
-template <class V, class Real = RealOf<V>>
-HEED_INLINE void sum_wide(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
+template <class V, class Element, class Real = RealOf<V>>
+HEED_INLINE void sum_wide(const EdgeRows& rows, std::size_t edges, const Real* weights,
                           std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
                           bool fresh) {
   constexpr std::size_t n = kLanes<V>;
-  EdgeRows<Real> part = rows;
   for (std::size_t h = 0; h < heads; ++h) {
-    part.data = rows.data + static_cast<std::ptrdiff_t>(h) * rows.head_stride;
+    const EdgeRows of_head = rows.from_head(static_cast<std::int64_t>(h));
     in_sizes<kEdgeVectors, 4, 1>(features / n, [&](auto some, std::size_t m) HEED_INLINE_LAMBDA {
-      EdgeRows<Real> columns = part;
-      columns.data += m * n;
-      sum_heads<V, 1, some>(columns, edges, weights + h, pitch, features,
-                            sums + h * features + m * n, fresh);
+      EdgeRows columns = of_head;
+      columns.data = static_cast<const Element*>(of_head.data) + m * n;
+      sum_heads<V, Element, 1, some>(columns, edges, weights + h, pitch, features,
+                                     sums + h * features + m * n, fresh);
     });
   }
 }
 
 template <class V, class Real = RealOf<V>>
-void edge_values(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
-                 std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
-                 bool fresh) {
+void edge_values(const EdgeRows& rows, std::size_t edges, const Real* weights, std::size_t pitch,
+                 std::size_t heads, std::size_t features, Real* sums, bool fresh) {
   HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && pitch >= heads);
-  with_divisor<V>(features, [&](auto zero) HEED_INLINE_LAMBDA {
-    using Lanes = decltype(zero);
-    with_vectors_of_head(features / kLanes<Lanes>, [&](auto m) HEED_INLINE_LAMBDA {
-      if constexpr (m > 0) {
-        sum_narrow<Lanes, m>(rows, edges, weights, pitch, heads, sums, fresh);
-      } else {
-        sum_wide<Lanes>(rows, edges, weights, pitch, heads, features, sums, fresh);
-      }
+  with_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
+    using Element = decltype(element);
+    with_divisor<V>(features, [&](auto zero) HEED_INLINE_LAMBDA {
+      using Lanes = decltype(zero);
+      with_vectors_of_head(features / kLanes<Lanes>, [&](auto m) HEED_INLINE_LAMBDA {
+        if constexpr (m > 0) {
+          sum_narrow<Lanes, Element, m>(rows, edges, weights, pitch, heads, sums, fresh);
+        } else {
+          sum_wide<Lanes, Element>(rows, edges, weights, pitch, heads, features, sums, fresh);
+        }
+      });
     });
   });
 }

@@ -172,17 +172,15 @@ HEED_PACK_KERNEL(void, pack_values,
 /// scores[e * pitch + h] = <row of edge e, query h>, or grows by that unless `fresh`; the other
 /// lanes stay. query is [heads][features]; `features` is a multiple of feature_padding.
 HEED_ROW_KERNEL(void, edge_scores,
-                (const EdgeRows<Element>& rows, std::size_t edges, const Real* query,
-                 std::size_t heads, std::size_t features, bool fresh, Real* scores,
-                 std::size_t pitch))
+                (const EdgeRows& rows, std::size_t edges, const Real* query, std::size_t heads,
+                 std::size_t features, bool fresh, Real* scores, std::size_t pitch))
 
 /// sums[h][x] (+)= the sum over e < edges of weights[e * pitch + h] * row of edge e [h][x], edges
 /// in order. sums is [heads][features]; `features` is a multiple of feature_padding. `fresh` starts
 /// from zero.
 HEED_ROW_KERNEL(void, edge_values,
-                (const EdgeRows<Element>& rows, std::size_t edges, const Real* weights,
-                 std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
-                 bool fresh))
+                (const EdgeRows& rows, std::size_t edges, const Real* weights, std::size_t pitch,
+                 std::size_t heads, std::size_t features, Real* sums, bool fresh))
 
 /// Lays out a query for row_scores, times `scale`: `to` gets RowOrder::query_numbers() numbers for
 /// rows of that type. `features` is at least the lanes.

@@ -91,18 +91,18 @@ class HeadGroup {
   HEED_INLINE explicit HeadGroup(std::size_t edges) : edges_(edges), count_(edges * G) {}
 
   /// <row, own> of all edges, for the heads from h on; 0 in lanes past the last.
-  HEED_INLINE void multiply(EdgeRows<Real> rows, std::size_t h, const Real* own,
+  HEED_INLINE void multiply(const EdgeRows& rows, std::size_t h, const Real* own,
                             std::size_t features, Real* to) const {
-    rows.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
     if (count_ % n != 0) store<V>(to + count_ / n * n, V(Real{0}));
-    edge_scores_in<P>(rows, edges_, own + h * features, G, features, true, to, G, kNumbers / G);
+    edge_scores_in<P>(rows.from_head(static_cast<std::int64_t>(h)), edges_, own + h * features, G,
+                      features, true, to, G, kNumbers / G);
   }
 
   /// sums (+)= weights times rows.
-  HEED_INLINE void add(EdgeRows<Real> rows, std::size_t h, const Real* weights,
+  HEED_INLINE void add(const EdgeRows& rows, std::size_t h, const Real* weights,
                        std::size_t features, Real* sums, bool fresh) const {
-    rows.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
-    edge_values<P>(rows, edges_, weights, G, G, features, sums + h * features, fresh);
+    edge_values<P>(rows.from_head(static_cast<std::int64_t>(h)), edges_, weights, G, G, features,
+                   sums + h * features, fresh);
   }
 
   /// Calls function(i) for the places of all vectors.

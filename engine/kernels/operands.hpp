@@ -126,14 +126,22 @@ struct KeyRanges {
   return inside;
 }
 
-/// Rows of a matrix that edges point at: head h of edge e's row begins at
-/// data[source[e] * stride + h * head_stride], its features side by side.
-template <class Element>
+/// Rows of a matrix that edges point at, in the type that they are stored in: edge e's is row
+/// source[e], and its heads lie head_stride apart, the features of each side by side.
 struct EdgeRows {
-  const Element* data;
+  ElementType type;  ///< Real, or for float also those of 16 bits
+  const void* data;
   const std::int32_t* source;
-  std::ptrdiff_t stride;
-  std::ptrdiff_t head_stride;
+  std::ptrdiff_t stride, head_stride;  ///< bytes
+
+  // Always inline, as all_keys() is.
+  [[gnu::always_inline]] const char* row(std::size_t edge) const {
+    return static_cast<const char*>(data) + source[edge] * stride;
+  }
+  /// The same rows, from a head on.
+  [[gnu::always_inline]] EdgeRows from_head(std::int64_t head) const {
+    return {type, static_cast<const char*>(data) + head * head_stride, source, stride, head_stride};
+  }
 };
 
 /// The most queries that kernels attend over rows at once.
@@ -146,7 +154,7 @@ inline constexpr std::size_t kNodeEdges = 32;
 /// edges lead to. Of a source these are: its key and value, queries and gradients of results.
 template <class Real>
 struct NodeEdges {
-  EdgeRows<Real> keys, values;
+  EdgeRows keys, values;
   std::size_t edges;  ///< 1 to kNodeEdges
   std::size_t heads, features, value_features;
   const Real* query;  ///< [heads][features]

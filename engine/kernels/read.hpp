@@ -83,6 +83,8 @@ HEED_INLINE V read_vector(const F16* from) {
 #if defined(__F16C__)
   if constexpr (sizeof(V) == 32)
     return V(_mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(at))));
+  if constexpr (sizeof(V) == 16)
+    return V(_mm_cvtph_ps(_mm_loadl_epi64(static_cast<const __m128i*>(at))));
 #elif defined(__aarch64__)
   return V(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(static_cast<const std::uint16_t*>(at)))));
 #endif

@@ -207,7 +207,7 @@ void row_query(ElementType /*type*/, const Real* query, std::size_t features, Re
 template <class V, class Real = RealOf<V>>
 void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
                 std::size_t pitch) {
-  with_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
+  with_stored_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
     score_all<V, WholeProducts<V, decltype(element)>>(rows, query, queries, scores, pitch);
   });
 }
@@ -264,7 +264,7 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
   HEED_CONTRACT(rows.hold_for(kLanes<V>) && pitch >= queries);
   constexpr std::size_t n = kLanes<V>;
   const std::size_t stride = RowOrder{n, rows.features}.padded();
-  with_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
+  with_stored_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
     each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
       constexpr std::size_t H = some;
       // As many sums as registers have room for beside the weights.

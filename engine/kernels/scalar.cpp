@@ -347,41 +347,43 @@ void finish(std::size_t vectors, const Real* accumulators, const Real* row_sum,
 }
 
 template <class Real>
-void edge_scores(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
-                 std::size_t heads, std::size_t features, bool fresh, Real* scores,
-                 std::size_t pitch) {
+void edge_scores(const EdgeRows& rows, std::size_t edges, const Real* query, std::size_t heads,
+                 std::size_t features, bool fresh, Real* scores, std::size_t pitch) {
   HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && pitch >= heads);
-  for (std::size_t e = 0; e < edges; ++e) {
-    const Real* row = rows.data + rows.source[e] * rows.stride;
-    for (std::size_t h = 0; h < heads; ++h, row += rows.head_stride) {
-      Real sum = 0;
-      for (std::size_t x = 0; x < features; ++x) sum += row[x] * query[h * features + x];
-      Real& score = scores[e * pitch + h];
-      score = fresh ? sum : score + sum;
-    }
-  }
+  with_element<Real>(rows.type, [&](auto element) {
+    for (std::size_t e = 0; e < edges; ++e)
+      for (std::size_t h = 0; h < heads; ++h) {
+        const auto* const row = reinterpret_cast<const decltype(element)*>(
+            rows.from_head(static_cast<std::int64_t>(h)).row(e));
+        Real sum = 0;
+        for (std::size_t x = 0; x < features; ++x)
+          sum += static_cast<Real>(decode(row[x])) * query[h * features + x];
+        Real& score = scores[e * pitch + h];
+        score = fresh ? sum : score + sum;
+      }
+  });
 }
 
 template <class Real>
-void edge_values(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
-                 std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
-                 bool fresh) {
+void edge_values(const EdgeRows& rows, std::size_t edges, const Real* weights, std::size_t pitch,
+                 std::size_t heads, std::size_t features, Real* sums, bool fresh) {
   HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && pitch >= heads);
-  for (std::size_t h = 0; h < heads; ++h) {
-    for (std::size_t x = 0; x < features; ++x) {
-      Real sum = 0;
-      for (std::size_t e = 0; e < edges; ++e)
-        sum +=
-            weights[e * pitch + h] * rows.data[rows.source[e] * rows.stride +
-                                               static_cast<std::ptrdiff_t>(h) * rows.head_stride +
-                                               static_cast<std::ptrdiff_t>(x)];
-      Real& to = sums[h * features + x];
-      to = fresh ? sum : to + sum;
+  with_element<Real>(rows.type, [&](auto element) {
+    for (std::size_t h = 0; h < heads; ++h) {
+      const EdgeRows of_head = rows.from_head(static_cast<std::int64_t>(h));
+      for (std::size_t x = 0; x < features; ++x) {
+        Real sum = 0;
+        for (std::size_t e = 0; e < edges; ++e) {
+          const auto* const row = reinterpret_cast<const decltype(element)*>(of_head.row(e));
+          sum += weights[e * pitch + h] * static_cast<Real>(decode(row[x]));
+        }
+        Real& to = sums[h * features + x];
+        to = fresh ? sum : to + sum;
+      }
     }
-  }
+  });
 }
 
-/// What row j is multiplied with.
 /// Calls function(j, row j) for rows in order.
 template <class Element, class Function>
 void each_row(const StoredRows& rows, Function&& function) {
@@ -391,6 +393,7 @@ void each_row(const StoredRows& rows, Function&& function) {
       function(j++, reinterpret_cast<const Element*>(rows.row(rows.runs[r], i)));
 }
 
+/// What row j is multiplied with.
 template <class Real, class Element>
 Real scale_of(const StoredRows& rows, std::size_t j) {
   if constexpr (kIsScaled<Element>) return static_cast<Real>(rows.scales[j]);
@@ -411,7 +414,7 @@ void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, 
                 std::size_t pitch) {
   HEED_CONTRACT(rows.hold_for(kLanes<Real>) && pitch >= queries);
   const RowOrder order = {kLanes<Real>, rows.features};
-  with_element<Real>(rows.type, [&](auto element) {
+  with_stored_element<Real>(rows.type, [&](auto element) {
     using Element = decltype(element);
     each_row<Element>(rows, [&](std::size_t j, const Element* row) {
       for (std::size_t h = 0; h < queries; ++h) {
@@ -435,7 +438,7 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
                 Real* sums, Real* totals) {
   HEED_CONTRACT(rows.hold_for(kLanes<Real>) && pitch >= queries);
   const RowOrder order = {kLanes<Real>, rows.features};
-  with_element<Real>(rows.type, [&](auto element) {
+  with_stored_element<Real>(rows.type, [&](auto element) {
     using Element = decltype(element);
     for (std::size_t h = 0; h < queries; ++h) {
       Real total = 0;

@@ -19,6 +19,11 @@ inline bool is_scaled(ElementType type) {
   return type == ElementType::kI8 || type == ElementType::kF8E4M3;
 }
 
+/// Whether elements have 16 bits.
+inline bool is_half(ElementType type) {
+  return type == ElementType::kBf16 || type == ElementType::kF16;
+}
+
 inline ElementType real_type(bool float64) {
   return float64 ? ElementType::kF64 : ElementType::kF32;
 }

@@ -1,34 +1,64 @@
-// Partial results of the same query over different keys, combined by their log-sum-exp.
+// Partial results: softmax of one query over some of its keys, and their merge by log-sum-exp.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
-
-#include "engine/kernels/table.hpp"
-#include "engine/tensor/layout.hpp"
+#include <limits>
 
 namespace heed {
 
-/// The parts of a merge and where their result goes.
-struct Merge {
-  std::size_t parts;
-  const void* const* outs;
-  const void* const* lses;
-  void* out;
-  void* lse;  ///< nullptr: not wanted
+/// What softmax over some keys ends with, of several query rows or heads.
+template <class Real>
+struct PartialResults {
+  Real* row_max;  ///< [rows]
+  Real* row_sum;  ///< [rows] relative to that
+  Real* sums;     ///< [rows][value features]
 };
 
-struct MergeLayouts {
-  Layout part_out, part_lse, out, lse;
-};
-
-/// Which row.
-struct MergeRow {
-  std::int64_t batch, head, row;
-};
-
-/// Merges one row of so many features, in float64, as the API promises.
-void merge_row(const KernelTable<double>& kernels, const MergeLayouts& layouts, const Merge& merge,
-               std::int64_t features, const MergeRow& row);
+/// Merges partial results of one query in float64, as the API promises: writes the sum of weight
+/// times result over the sum of weights, where a weight is e^lse. lse_of(k) is that of result k.
+/// Features come in strips: read(k, begin, count, to) reads some, write(begin, count, from) writes
+/// them. Returns the log-sum-exp of all.
+template <class Lse, class Read, class Write>
+double merge_results(std::size_t results, std::int64_t features, Lse&& lse_of, Read&& read,
+                     Write&& write) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr std::int64_t kStrip = 256;  // features that are summed at once, on the stack
+  double largest = -kInfinity;
+  bool nan = false;
+  for (std::size_t k = 0; k < results; ++k) {
+    const double lse = lse_of(k);
+    nan = nan || std::isnan(lse);
+    largest = std::max(largest, lse);
+  }
+  // Results of +inf count 1 each, and then nothing else counts.
+  const auto weight_of = [&](double lse) -> double {
+    if (largest == kInfinity) return lse == kInfinity ? 1 : 0;
+    return std::exp(lse - largest);
+  };
+  double denominator = 0;
+  for (std::size_t k = 0; k < results && largest != -kInfinity; ++k)
+    denominator += weight_of(lse_of(k));
+  if (nan) denominator = std::numeric_limits<double>::quiet_NaN();
+  for (std::int64_t begin = 0; begin < features; begin += kStrip) {
+    const std::int64_t count = std::min(kStrip, features - begin);
+    double sum[kStrip] = {};
+    double result[kStrip];
+    for (std::size_t k = 0; k < results; ++k) {
+      const double lse = lse_of(k);
+      const double weight = weight_of(lse);
+      // Results without weight are not read.
+      if (lse == -kInfinity || (weight == 0 && largest == kInfinity)) continue;
+      read(k, begin, count, result);
+      for (std::int64_t x = 0; x < count; ++x) sum[x] += weight * result[x];
+    }
+    if (denominator > 0 || std::isnan(denominator))
+      for (std::int64_t x = 0; x < count; ++x) sum[x] /= denominator;
+    write(begin, count, sum);
+  }
+  return largest == -kInfinity && !nan ? largest : largest + std::log(denominator);
+}
 
 }  // namespace heed

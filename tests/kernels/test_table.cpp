@@ -35,7 +35,7 @@ TEST_CASE("families may take other elements than they compute in", "[table]") {
   using Rows = heed::RowKernels<Half, float>;
   STATIC_REQUIRE(Rows::feature_padding * sizeof(Half) == 16);
   STATIC_REQUIRE(std::is_same_v<decltype(Rows::edge_scores),
-                                void (*)(const heed::EdgeRows<Half>&, std::size_t, const float*,
+                                void (*)(const heed::EdgeRows&, std::size_t, const float*,
                                          std::size_t, std::size_t, bool, float*, std::size_t)>);
 }
 

@@ -42,31 +42,41 @@ class GraphBackward {
   }
 
  private:
-  using RangeFunction = void (*)(const GraphBackwardStep& step, std::int64_t begin,
-                                 std::int64_t end, std::byte* slab);
-
-  void share_out(const GraphBackwardStep& step, RangeFunction function, std::int64_t count,
-                 std::int64_t per_claim) const {
+  /// Calls function(nodes, task) for so many tasks, shared out among threads, where `nodes` are
+  /// Incoming or Outgoing.
+  template <class Nodes, class Function>
+  void share_out(const GraphBackwardStep& step, std::size_t count, std::int64_t per_claim,
+                 Function&& function) const {
     std::byte* const slabs = space_ + plan_.space.slabs;
-    parallel_for(plan_.context->threads, {count, per_claim, plan_.workers},
+    parallel_for(plan_.context->threads,
+                 {static_cast<std::int64_t>(count), per_claim, plan_.workers},
                  [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                   function(step, begin, end, slabs + worker * plan_.space.slab_bytes);
+                   Nodes nodes(step, slabs + worker * plan_.space.slab_bytes);
+                   for (std::int64_t i = begin; i < end; ++i) function(nodes, i);
                  });
   }
 
   void differentiate(const GraphBackwardStep& step) const {
+    using In = Incoming<Real>;
+    using Out = Outgoing<Real>;
     const EdgeOrder& incoming = *plan_.graph;
     const EdgeOrder& outgoing = plan_.graph->outgoing;
-    const auto size = [](const auto& array) { return static_cast<std::int64_t>(array.size()); };
-    share_out(step, differentiate_parts, size(incoming.parts), plan_.attention.parts_per_claim);
-    if (size(incoming.hubs) > 0) {
-      share_out(step, merge_hub_results, size(incoming.hubs), 1);
-      share_out(step, differentiate_splits, size(incoming.parts), plan_.attention.parts_per_claim);
-      share_out(step, sum_hubs, size(incoming.hubs), 1);
+    const std::int64_t per_claim = plan_.attention.parts_per_claim;
+    share_out<In>(step, incoming.parts.size(), per_claim,
+                  [&](In& in, std::int64_t i) { in.differentiate(incoming.parts[i], i); });
+    if (incoming.hubs.size() > 0) {
+      share_out<In>(step, incoming.hubs.size(), 1,
+                    [&](In& in, std::int64_t i) { in.merge(incoming.hubs[i]); });
+      share_out<In>(step, incoming.parts.size(), per_claim,
+                    [&](In& in, std::int64_t i) { in.differentiate_split(incoming.parts[i]); });
+      share_out<In>(step, incoming.hubs.size(), 1,
+                    [&](In& in, std::int64_t i) { in.sum(incoming.hubs[i]); });
     }
     if (step.key.data == nullptr && step.value.data == nullptr) return;
-    share_out(step, differentiate_sources, size(outgoing.parts), plan_.outgoing_per_claim);
-    share_out(step, sum_source_hubs, size(outgoing.hubs), 1);
+    share_out<Out>(step, outgoing.parts.size(), plan_.outgoing_per_claim,
+                   [&](Out& out, std::int64_t i) { out.differentiate(outgoing.parts[i]); });
+    share_out<Out>(step, outgoing.hubs.size(), 1,
+                   [&](Out& out, std::int64_t i) { out.sum(outgoing.hubs[i]); });
   }
 
   // ---- Steps ----

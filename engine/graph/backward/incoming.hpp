@@ -1,24 +1,339 @@
-// Gradients along incoming edges: what belongs to destinations and to edges.
+// For every node:
+//
+//   results     = softmax over its edges, as in the forward run
+//   delta       = <grad, results> - grad_lse
+//   for each batch of edges
+//     probabilities = exp2(scores - lse)
+//     gradients     = probabilities * (<grad, values> - delta)
+//     sums         += gradients x keys, and what edge data needs
+//   grad_query  = scale / temperature * sums
+//
+// A hub's splits find their softmax, the hub merges it, the splits sum gradients, the hub adds up.
 #pragma once
 
-#include "engine/graph/backward/step.hpp"
+#include <cmath>
+#include <limits>
+
+#include "engine/graph/backward/edges.hpp"
+#include "engine/graph/splits.hpp"
+#include "engine/tensor/heads.hpp"
 
 namespace heed {
 
-/// The nodes of the parts [begin, end), and the softmax of hubs' splits. Slabs are the thread's.
-void differentiate_parts(const GraphBackwardStep& step, std::int64_t begin, std::int64_t end,
-                         std::byte* slab) noexcept;
+template <class Real>
+class Incoming {
+ public:
+  /// The slab is the thread's.
+  Incoming(const GraphBackwardStep& step, std::byte* slab) : on_{step, slab} {
+    std::fill_n(lse_, round_up(problem_.heads, std::int64_t{kMaxPanel}), Real{0});
+    std::fill_n(delta_, round_up(problem_.heads, std::int64_t{kMaxPanel}), Real{0});
+  }
 
-/// Merges the softmax of the hubs [begin, end).
-void merge_hub_results(const GraphBackwardStep& step, std::int64_t begin, std::int64_t end,
-                       std::byte* slab) noexcept;
+  void differentiate(const Part& part, std::int64_t index) {
+    double* const terms = head_terms(index);
+    if (terms != nullptr) std::fill_n(terms, heads_, 0.0);
+    if (part.split != kNoSplit) {
+      softmax_.attend(part.first, part.begin, part.end, false);
+      Split<Real>(step_.forward, part.split).store(problem_, softmax_);
+      return;
+    }
+    for (std::int64_t n = part.first; n < part.last; ++n) {
+      const std::int64_t begin = graph_.offsets[n];
+      const std::int64_t end = graph_.offsets[n + 1];
+      if (differentiate_at_once(n, begin, end)) continue;
+      softmax_.attend(n, begin, end, false);
+      finish_softmax(n, false, terms);
+      begin_node(n);
+      add_edges(begin, end, in_one_batch(end - begin));
+      finish(n);
+    }
+  }
 
-/// What the hubs' splits among the parts [begin, end) add to gradients.
-void differentiate_splits(const GraphBackwardStep& step, std::int64_t begin, std::int64_t end,
-                          std::byte* slab) noexcept;
+  void merge(const Hub& hub) {
+    merge_splits(step_.forward, hub, softmax_);
+    finish_softmax(hub.node, true, head_terms(hub.first_part));
+  }
 
-/// Adds up the splits of the hubs [begin, end).
-void sum_hubs(const GraphBackwardStep& step, std::int64_t begin, std::int64_t end,
-              std::byte* slab) noexcept;
+  void differentiate_split(const Part& part) {
+    if (part.split == kNoSplit) return;
+    read_grad(part.first);
+    recall(part.first);
+    scores_.begin_node(part.first);
+    begin_node(part.first);
+    add_edges(part.begin, part.end, false);
+    std::copy_n(sums_, plan_.sums.numbers, split_sums<Real>(step_, part.split));
+  }
+
+  void sum(const Hub& hub) {
+    sum_splits(step_, hub, plan_.sums.numbers, sums_);
+    finish(hub.node);
+  }
+
+ private:
+  double* head_terms(std::int64_t part) const {
+    if (problem_.combine != HEED_COMBINE_WEIGHTED) return nullptr;
+    return at<double>(step_.space, plan_.space.head_terms) + part * problem_.heads;
+  }
+  std::size_t edge_numbers() const { return heads_ * matrix_.padded_width(); }
+
+  /// All of the above in one kernel, if it can be done so: delta is then the sum of probabilities
+  /// times their gradients, which needs no results.
+  bool differentiate_at_once(std::int64_t node, std::int64_t begin, std::int64_t end) {
+    const Batch batch = {begin, static_cast<std::size_t>(end - begin)};
+    if (at_once_ == nullptr || batch.edges == 0 || batch.edges > kBatch) return false;
+    softmax_.prefetch(batch);
+    NodeEdges<Real> edges = scores_.at_once(node, batch);
+    edges.values = value_of_.rows(graph_.others.data() + begin, batch.edges);
+    edges.value_features = value_of_.features();
+    edges.grad = grad_of_.whole(node, grad_);
+    grad_of_.prefetch_own(node);
+    Real* const stored = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_);
+    const bool of_lse = step_.last && step_.args.given.grad_lse != nullptr;
+    for (std::size_t h = 0; of_lse && h < heads_; ++h)
+      delta_[h] = grad_lse(node, static_cast<std::int64_t>(h));
+    Real* const to = step_.query.in_place<Real>(problem_.heads, problem_.features, node);
+    if (!at_once_->node_gradient(edges, scale_, of_lse ? delta_ : nullptr, stored, stored + heads_,
+                                 to != nullptr ? to : sums_))
+      return false;
+    if (to == nullptr)
+      write_heads(kernels_, step_.query, node, problem_.heads, problem_.features, sums_, Real{1},
+                  row_);
+    return true;
+  }
+
+  // ---- What is known of a node before its edges are gone over again ----
+
+  /// Fetches the gradient of the node's row of out, or those of its heads.
+  void read_grad(std::int64_t node) {
+    if (problem_.combine == HEED_COMBINE_CONCAT) return grad_of_.copy(node, grad_);
+    std::copy_n(step_.of_node<Real>(plan_.space.grad, node, grad_numbers()), grad_numbers(), grad_);
+  }
+  std::size_t grad_numbers() const { return heads_ * value_of_.features(); }
+
+  void finish_softmax(std::int64_t node, bool divided, double* terms) {
+    const EdgeSums<Real>& sums = softmax_.sums();
+    sums.add_edge_values(softmax_.row_sum());
+    Real* const results = sums.values();
+    const std::size_t features = value_of_.features();
+    for (std::size_t h = 0; h < heads_; ++h)
+      multiply_numbers(results + h * features,
+                       softmax_.factor_of(static_cast<std::int64_t>(h), divided), features,
+                       results + h * features);
+    if (problem_.combine == HEED_COMBINE_CONCAT) {
+      grad_of_.copy(node, grad_);
+    } else {
+      spread(node, results, terms);
+    }
+    Real* const stored = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_);
+    kernels_.rows.edge_scores(consecutive_rows(results, 0, features), 1, grad_, heads_, features,
+                              true, stored + heads_, heads_);
+    for (std::size_t h = 0; h < heads_; ++h) {
+      const Real sum = softmax_.row_sum()[h];
+      stored[h] = log2_sum_exp(softmax_.row_max()[h], sum,
+                               step_.of_node<Real>(plan_.space.lse_rest, node, heads_)[h]);
+      const Real delta = stored[heads_ + h] - grad_lse(node, static_cast<std::int64_t>(h));
+      stored[heads_ + h] = sum == 0 ? Real{0} : delta;
+    }
+    recall(node);
+  }
+
+  void recall(std::int64_t node) {
+    const Real* const stored = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_);
+    std::copy_n(stored + heads_, heads_, delta_);
+    const Real* const rest = step_.of_node<Real>(plan_.space.lse_rest, node, heads_);
+    for (std::size_t h = 0; h < heads_; ++h) {
+      const bool far = is_far(stored[h]);
+      shift_[h] = far ? stored[h] : Real{0};
+      lse_[h] = far ? rest[h] : stored[h];
+    }
+  }
+
+  /// Nothing was seen: no probability but 0. Scores of +inf, which share all of it, have no
+  /// gradient. `rest` is what is lost.
+  static Real log2_sum_exp(Real row_max, Real sum, Real& rest) {
+    rest = 0;
+    if (sum == 0) return std::numeric_limits<Real>::infinity();
+    if (row_max == -kNoRowMax<Real>) return std::numeric_limits<Real>::quiet_NaN();
+    const double log_sum = std::log2(static_cast<double>(sum));
+    const double lse = static_cast<double>(row_max) + log_sum;
+    if (std::isnan(lse)) return static_cast<Real>(lse);
+    const auto whole = finite_score<Real>(lse);
+    rest = static_cast<Real>(static_cast<double>(row_max) - static_cast<double>(whole) + log_sum);
+    return whole;
+  }
+
+  Real grad_lse(std::int64_t node, std::int64_t head) const {
+    if (!step_.last || step_.args.given.grad_lse == nullptr) return 0;
+    const Layout& layout = plan_.problem.grad_lse;
+    Real gradient = 0;
+    kernels_.numbers.read(layout.type, row_at(step_.args.given.grad_lse, layout, 0, head, node), 1,
+                          1, &gradient);
+    return gradient;
+  }
+
+  /// What reaches each head through combine; kept, because edges are gone over from both ends.
+  void spread(std::int64_t node, const Real* results, double* terms) {
+    const std::size_t features = value_of_.features();
+    grad_of_.copy(node, row_);
+    const auto* weights = static_cast<const Real*>(step_.args.attention.head_weights);
+    if (problem_.combine == HEED_COMBINE_MEAN) {
+      Real* const shares = on_.forward.buffer(&NodeSlab::factors);
+      std::fill_n(shares, heads_, 1 / static_cast<Real>(problem_.heads));
+      weights = shares;
+    }
+    const auto width = static_cast<std::int64_t>(features);
+    split_gradient(problem_.combine == HEED_COMBINE_MAX ? HEED_COMBINE_MAX : HEED_COMBINE_WEIGHTED,
+                   row_, results, problem_.heads, width, width, weights, grad_);
+    for (std::size_t h = 0; terms != nullptr && h < heads_; ++h)
+      terms[h] += kernels_.numbers.inner_product(row_, results + h * features, features);
+    std::copy_n(grad_, grad_numbers(), step_.of_node<Real>(plan_.space.grad, node, grad_numbers()));
+  }
+
+  /// The query is the latest.
+  void begin_node(std::int64_t node) {
+    std::fill_n(sums_, plan_.sums.numbers, Real{0});
+    if (problem_.edge_width == 0) return;
+    if (key_matrix_.given())
+      std::copy_n(scores_.edge_query(), edge_numbers(),
+                  step_.of_node<Real>(plan_.space.asked_keys, node, edge_numbers()));
+    if (!matrix_.given()) return;
+    matrix_.ask(grad_, edge_grad_);
+    std::copy_n(edge_grad_, edge_numbers(),
+                step_.of_node<Real>(plan_.space.asked_values, node, edge_numbers()));
+  }
+
+  // ---- Edges ----
+
+  /// `again`: the softmax has just gone over the same edges, in one batch and panel, and has left
+  /// what it knows of them.
+  void add_edges(std::int64_t begin, std::int64_t end, bool again) {
+    each_batch(begin, end, [&](const Batch& batch) {
+      if (!again) scores_.begin_batch(batch);
+      values_ = value_of_.rows(graph_.others.data() + batch.begin, batch.edges);
+      each_panel(kernels_, problem_.heads,
+                 [&](const PanelRows& panel) { add_panel(panel, batch, again); });
+      edges_.write_data(batch);
+    });
+  }
+
+  bool in_one_batch(std::int64_t edges) const {
+    const std::size_t panel = std::size_t{kernels_.panels.lanes} * kernels_.panels.max_vectors;
+    return edges <= static_cast<std::int64_t>(kBatch) && heads_ <= panel && problem_.softcap == 0;
+  }
+
+  /// Turns probabilities relative to row_max into normalised ones, and their gradients into those
+  /// of scores. False, with both as they were, unless all are finite.
+  bool finish_gradients(const PanelRows& panel, std::size_t edges) const {
+    Real* const gradients = gradients_.gradients();
+    Real inverse[kMaxPanel] = {};
+    Real special = 0;
+    for (std::size_t h = 0; h < panel.rows; ++h) {
+      inverse[h] = inverse_of(softmax_.row_sum()[h]);
+      if (softmax_.row_max()[h] == -kNoRowMax<Real>) return false;
+      for (std::size_t e = 0; e < edges; ++e) {
+        const std::size_t at = e * panel.pitch + h;
+        special += probs_[at] * (gradients[at] - delta_[h]) * Real{0};
+      }
+    }
+    if (special != 0) return false;
+    for (std::size_t e = 0; e < edges; ++e) {
+      for (std::size_t h = 0; h < panel.rows; ++h) {
+        const std::size_t at = e * panel.pitch + h;
+        probs_[at] *= inverse[h];
+        gradients[at] = probs_[at] * (gradients[at] - delta_[h]);
+      }
+    }
+    return true;
+  }
+
+  void add_panel(const PanelRows& panel, const Batch& batch, bool again) {
+    const auto first = static_cast<std::size_t>(panel.first);
+    const std::size_t features = value_of_.features();
+    Real* const gradients = gradients_.gradients();
+    if (!again) scores_.compute(panel, batch, probs_, gradients_.tanh());
+    kernels_.rows.edge_scores(of_panel(values_, panel), batch.edges, grad_ + first * features,
+                              panel.rows, features, true, gradients, panel.pitch);
+    const EdgeRows data = scores_.edge_data();
+    if (matrix_.given())
+      kernels_.rows.edge_scores(data, batch.edges, edge_grad_ + first * matrix_.padded_width(),
+                                panel.rows, matrix_.padded_width(), false, gradients, panel.pitch);
+    if (!again || !finish_gradients(panel, batch.edges)) {
+      if (again) scores_.compute(panel, batch, probs_);
+      for (std::size_t h = 0; h < panel.rows; ++h)
+        for (std::size_t e = 0; shift_[first + h] != 0 && e < batch.edges; ++e)
+          probs_[e * panel.pitch + h] -= shift_[first + h];
+      gradients_.compute(panel, batch.edges, lse_ + first, delta_ + first, probs_);
+    }
+    edges_.write_bias(panel, batch, gradients);
+    gradients_.uncap(panel, batch.edges);
+    const auto wanted = static_cast<std::size_t>(Gather<Real>::padded(problem_.features));
+    add(panel, batch, scores_.rows(), wanted, gradients, sums_);
+    if (problem_.edge_width == 0) return;
+    const std::size_t width = matrix_.padded_width();
+    if (key_matrix_.given())
+      add(panel, batch, data, width, gradients, sums_ + plan_.sums.edge_keys);
+    if (matrix_.given()) add(panel, batch, data, width, probs_, sums_ + plan_.sums.edge_values);
+    edges_.add_data(panel, batch, gradients, probs_, edge_grad_);
+  }
+
+  void add(const PanelRows& panel, const Batch& batch, const EdgeRows& rows, std::size_t features,
+           const Real* weights, Real* sums) const {
+    add_rows(kernels_, scores_, panel, batch, rows, features, weights, sums);
+  }
+
+  // ---- Results ----
+
+  void finish(std::int64_t node) {
+    Real* const edge_keys = sums_ + plan_.sums.edge_keys;
+    if (key_matrix_.given()) {
+      // Without edges the gradient is 0, also where the matrix is not finite.
+      if (graph_.offsets[node] < graph_.offsets[node + 1])
+        each_panel(kernels_, problem_.heads,
+                   [&](const PanelRows& panel) { key_matrix_.add(panel, edge_keys, sums_); });
+      keep(edge_keys, scale_, plan_.space.edge_keys, node);
+    }
+    if (matrix_.given())
+      keep(sums_ + plan_.sums.edge_values, Real{1}, plan_.space.edge_values, node);
+    write_heads(kernels_, step_.query, node, problem_.heads, problem_.features, sums_, scale_,
+                row_);
+  }
+
+  /// Keeps sums of edge data for the gradients of matrices.
+  void keep(const Real* sums, Real factor, std::size_t space, std::int64_t node) const {
+    Real* const to = step_.of_node<Real>(space, node, edge_numbers());
+    for (std::size_t i = 0; i < edge_numbers(); ++i) to[i] = sums[i] * factor;
+  }
+
+  const GraphBackwardThread<Real> on_;
+  const GraphBackwardStep& step_ = on_.step;
+  const heed_graph_attention_backward_plan& plan_ = on_.plan;
+  const GraphProblem& problem_ = on_.forward.problem;
+  const heed_graph& graph_ = on_.forward.graph;
+  const KernelTable<Real>& kernels_ = on_.forward.kernels;
+  const NodeKernels<Real>* const at_once_ =
+      problem_.combine == HEED_COMBINE_CONCAT ? node_kernels_of<Real>(step_.forward) : nullptr;
+  NodeSoftmax<Real> softmax_{on_.forward};
+  EdgeScores<Real>& scores_ = softmax_.scores();
+  const ScoreGradients<Real> gradients_{on_};
+  const EdgeGradients<Real> edges_{on_, scores_};
+  const Gather<Real> grad_of_{kernels_, step_.grad_out, problem_.out_heads(),
+                              problem_.value_features, nullptr};
+  const Gather<Real> value_of_{kernels_, step_.forward.value, problem_.heads,
+                               problem_.value_features, on_.buffer(&GraphBackwardSlab::values)};
+  const EdgeMatrix<Real> matrix_{on_.forward, EdgeMatrix<Real>::kValues};
+  const EdgeMatrix<Real> key_matrix_{on_.forward, EdgeMatrix<Real>::kKeys};
+  const std::size_t heads_ = static_cast<std::size_t>(problem_.heads);
+  /// Of gradients of scores, to those of queries and keys.
+  const Real scale_ = static_cast<Real>(problem_.scale / problem_.temperature);
+  Real* const probs_ = on_.forward.buffer(&NodeSlab::scores);
+  Real* const grad_ = on_.buffer(&GraphBackwardSlab::grad);
+  Real* const edge_grad_ = on_.buffer(&GraphBackwardSlab::edge_grad);
+  Real* const lse_ = on_.buffer(&GraphBackwardSlab::lse);
+  Real* const shift_ = on_.buffer(&GraphBackwardSlab::shift);
+  Real* const delta_ = on_.buffer(&GraphBackwardSlab::delta);
+  Real* const sums_ = on_.buffer(&GraphBackwardSlab::sums);
+  Real* const row_ = on_.buffer(&GraphBackwardSlab::rows);
+  EdgeRows values_{};
+};
 
 }  // namespace heed

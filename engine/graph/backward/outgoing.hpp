@@ -1,17 +1,186 @@
-// Gradients along outgoing edges: what belongs to sources.
+// For every node, and each batch of the edges that it is the source of:
+//
+//   probabilities  = exp2(scores - lse of destinations)
+//   gradients      = probabilities * (<its value, grad of destinations> - delta of destinations)
+//   grad_key      += gradients x queries of destinations
+//   grad_value    += probabilities x grad of destinations
 #pragma once
+
+#include <limits>
 
 #include "engine/graph/backward/step.hpp"
 
 namespace heed {
 
-/// The keys and values of the nodes of the parts [begin, end) of the order by source, and the sums
-/// of hubs' splits, after all of incoming.hpp. Slabs are the thread's.
-void differentiate_sources(const GraphBackwardStep& step, std::int64_t begin, std::int64_t end,
-                           std::byte* slab) noexcept;
+template <class Real>
+class Outgoing {
+ public:
+  /// The slab is the thread's.
+  Outgoing(const GraphBackwardStep& step, std::byte* slab) : on_{step, slab} {
+    std::fill_n(probs_, kBatch * kMaxPanel, Real{0});
+    std::fill_n(zeros_, kMaxPanel, Real{0});
+  }
 
-/// Adds up the splits of the hubs [begin, end) of that order.
-void sum_source_hubs(const GraphBackwardStep& step, std::int64_t begin, std::int64_t end,
-                     std::byte* slab) noexcept;
+  void differentiate(const Part& part) {
+    if (part.split != kNoSplit) {
+      Real* const values = sums_ + plan_.sums.values;
+      if (!add_at_once(part.first, part.begin, part.end, Real{1}, sums_, values))
+        add_edges(part.first, part.begin, part.end);
+      std::copy_n(sums_, plan_.sums.edge_keys, split_sums<Real>(step_, part.split));
+      return;
+    }
+    for (std::int64_t m = part.first; m < part.last; ++m) {
+      if (differentiate_at_once(m)) continue;
+      add_edges(m, order_.offsets[m], order_.offsets[m + 1]);
+      finish(m);
+    }
+  }
+
+  void sum(const Hub& hub) {
+    sum_splits(step_, hub, plan_.sums.edge_keys, sums_);
+    finish(hub.node);
+  }
+
+ private:
+  /// What the queries of nodes, or gradients of their results, were multiplied with.
+  const Real* asked(const void* matrix, std::size_t GraphBackwardSpace::*offset) const {
+    return matrix == nullptr ? nullptr : at<Real>(step_.space, plan_.space.*offset);
+  }
+
+  bool differentiate_at_once(std::int64_t node) {
+    Real* const values = sums_ + plan_.sums.values;
+    Real* const key = step_.key.in_place<Real>(problem_.heads, problem_.features, node);
+    Real* const value = step_.value.in_place<Real>(problem_.heads, problem_.value_features, node);
+    if (!add_at_once(node, order_.offsets[node], order_.offsets[node + 1], scale_,
+                     key != nullptr ? key : sums_, value != nullptr ? value : values))
+      return false;
+    if (key == nullptr)
+      write_heads(kernels_, step_.key, node, problem_.heads, problem_.features, sums_, Real{1},
+                  row_);
+    if (value == nullptr)
+      write_heads(kernels_, step_.value, node, problem_.heads, problem_.value_features, values,
+                  Real{1}, row_);
+    return true;
+  }
+
+  /// Sums gradients over edges with one kernel, those of keys times `factor`. False where that
+  /// cannot be done.
+  bool add_at_once(std::int64_t node, std::int64_t begin, std::int64_t end, Real factor,
+                   Real* grad_key, Real* grad_value) {
+    if (at_once_ == nullptr || begin == end) return false;
+    const Real* const value = value_of_.whole(node, value_);
+    value_of_.prefetch_own(node);
+    const Real* const stats = at<Real>(step_.space, plan_.space.lse);
+    bool good = true;
+    each_batch(begin, end, [&](const Batch& batch) {
+      prefetch(batch);
+      const std::int32_t* const destinations = order_.others.data() + batch.begin;
+      NodeEdges<Real> edges = scores_.at_once(node, batch);
+      edges.values = grad_of_.rows(destinations, batch.edges);
+      edges.value_features = grad_of_.features();
+      edges.grad = value;
+      good = good && at_once_->source_gradient(edges, factor, stats, destinations,
+                                               batch.begin == begin, grad_key, grad_value);
+    });
+    return good;
+  }
+
+  void add_edges(std::int64_t node, std::int64_t begin, std::int64_t end) {
+    std::fill_n(sums_, plan_.sums.edge_keys, Real{0});
+    if (begin == end) return;
+    scores_.begin_node(node);
+    value_of_.copy(node, value_);
+    each_batch(begin, end, [&](const Batch& batch) {
+      prefetch(batch);
+      scores_.begin_batch(batch);
+      grads_ = grad_of_.rows(order_.others.data() + batch.begin, batch.edges);
+      each_panel(kernels_, problem_.heads,
+                 [&](const PanelRows& panel) { add_panel(panel, batch); });
+    });
+  }
+
+  /// As in the forward run: look-ups of pages overlap only if they follow each other closely.
+  [[gnu::always_inline]] void prefetch(const Batch& batch) const {
+    const std::int32_t* const to = order_.others.data() + batch.begin + scores_.keys().ahead();
+    const auto* const lse = at<Real>(step_.space, plan_.space.lse);
+    for (std::size_t e = 0; e < batch.edges; ++e) {
+      scores_.keys().prefetch(to[e]);
+      grad_of_.prefetch(to[e]);
+      __builtin_prefetch(lse + static_cast<std::size_t>(to[e]) * 2 * heads_);
+    }
+  }
+
+  void add_panel(const PanelRows& panel, const Batch& batch) {
+    const auto first = static_cast<std::size_t>(panel.first);
+    const std::size_t features = grad_of_.features();
+    Real* const gradients = gradients_.gradients();
+    scores_.compute(panel, batch, probs_, gradients_.tanh());
+    kernels_.rows.edge_scores(of_panel(grads_, panel), batch.edges, value_ + first * features,
+                              panel.rows, features, true, gradients, panel.pitch);
+    if (asked_values_ != nullptr)
+      add_edge_products(order_, problem_.heads,
+                        static_cast<std::size_t>(Gather<Real>::padded(problem_.edge_width)),
+                        asked_values_, scores_.edge_numbers(), panel, batch, gradients);
+    subtract(panel, batch);
+    gradients_.compute(panel, batch.edges, zeros_, zeros_, probs_);
+    gradients_.uncap(panel, batch.edges);
+    const auto wanted = static_cast<std::size_t>(Gather<Real>::padded(problem_.features));
+    add_rows(kernels_, scores_, panel, batch, scores_.rows(), wanted, gradients, sums_);
+    add_rows(kernels_, scores_, panel, batch, grads_, features, probs_, sums_ + plan_.sums.values);
+  }
+
+  /// Each edge has a destination of its own, with its log-sum-exp and delta. A score of -inf stays
+  /// one whatever the former is.
+  void subtract(const PanelRows& panel, const Batch& batch) const {
+    const auto first = static_cast<std::size_t>(panel.first);
+    for (std::size_t e = 0; e < batch.edges; ++e) {
+      const std::int64_t node = order_.others[batch.begin + static_cast<std::int64_t>(e)];
+      const Real* const lse = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_) + first;
+      const Real* const delta = lse + heads_;
+      const Real* const rest = step_.of_node<Real>(plan_.space.lse_rest, node, heads_) + first;
+      Real* const score = probs_ + e * panel.pitch;
+      Real* const gradient = gradients_.gradients() + e * panel.pitch;
+      for (std::size_t h = 0; h < panel.rows; ++h) {
+        if (score[h] != -std::numeric_limits<Real>::infinity()) score[h] -= lse[h];
+        if (is_far(lse[h])) score[h] -= rest[h];
+        gradient[h] -= delta[h];
+      }
+    }
+  }
+
+  void finish(std::int64_t node) {
+    write_heads(kernels_, step_.key, node, problem_.heads, problem_.features, sums_, scale_, row_);
+    write_heads(kernels_, step_.value, node, problem_.heads, problem_.value_features,
+                sums_ + plan_.sums.values, Real{1}, row_);
+  }
+
+  const GraphBackwardThread<Real> on_;
+  const GraphBackwardStep& step_ = on_.step;
+  const heed_graph_attention_backward_plan& plan_ = on_.plan;
+  const GraphProblem& problem_ = on_.forward.problem;
+  const EdgeOrder& order_ = on_.forward.graph.outgoing;
+  const KernelTable<Real>& kernels_ = on_.forward.kernels;
+  const NodeKernels<Real>* const at_once_ = node_kernels_of<Real>(step_.forward);
+  const Real* const asked_values_ =
+      asked(step_.args.attention.w_edge_value, &GraphBackwardSpace::asked_values);
+  EdgeScores<Real> scores_{
+      on_.forward,
+      {order_, step_.forward.key, step_.forward.query, on_.buffer(&GraphBackwardSlab::keys),
+       asked(step_.args.attention.w_edge_key, &GraphBackwardSpace::asked_keys)}};
+  const ScoreGradients<Real> gradients_{on_};
+  const Gather<Real> value_of_{kernels_, step_.forward.value, problem_.heads,
+                               problem_.value_features, nullptr};
+  const Gather<Real> grad_of_{kernels_, step_.template grad_of_heads<Real>(), problem_.heads,
+                              problem_.value_features, on_.buffer(&GraphBackwardSlab::values)};
+  const std::size_t heads_ = static_cast<std::size_t>(problem_.heads);
+  /// Of gradients of scores, to those of queries and keys.
+  const Real scale_ = static_cast<Real>(problem_.scale / problem_.temperature);
+  Real* const probs_ = on_.forward.buffer(&NodeSlab::scores);
+  Real* const value_ = on_.buffer(&GraphBackwardSlab::grad);
+  Real* const zeros_ = on_.buffer(&GraphBackwardSlab::lse);
+  Real* const sums_ = on_.buffer(&GraphBackwardSlab::sums);
+  Real* const row_ = on_.buffer(&GraphBackwardSlab::rows);
+  EdgeRows grads_{};
+};
 
 }  // namespace heed

@@ -53,6 +53,19 @@ struct GraphBackwardStep {
   }
 };
 
+/// A thread at work on a step's way back, in a slab of its own: that of the forward run first.
+template <class Real>
+struct GraphBackwardThread {
+  const GraphBackwardStep& step;
+  std::byte* slab;
+  const heed_graph_attention_backward_plan& plan = step.plan;
+  const GraphThread<Real> forward{step.forward, slab};
+
+  Real* buffer(std::size_t GraphBackwardSlab::*offset) const {
+    return at<Real>(slab + plan.attention.slab.bytes, plan.slab.*offset);
+  }
+};
+
 /// Whether a node's log-sum-exp has lost digits: what it lacks is then kept too.
 template <class Real>
 bool is_far(Real lse) {
@@ -73,13 +86,10 @@ void read_row(const KernelTable<Real>& kernels, const GraphProblem& p, const Ten
 template <class Real>
 class ScoreGradients {
  public:
-  /// The slab is the thread's, that of the attention first.
-  ScoreGradients(const GraphBackwardStep& step, std::byte* slab)
-      : kernels_(kernels_of<Real>(*step.plan.context->kernels)),
-        gradients_(at<Real>(slab + step.plan.attention.slab.bytes, step.plan.slab.gradients)),
-        tanh_(step.problem().softcap == 0
-                  ? nullptr
-                  : at<Real>(slab + step.plan.attention.slab.bytes, step.plan.slab.tanh)) {
+  explicit ScoreGradients(const GraphBackwardThread<Real>& on)
+      : kernels_(on.forward.kernels),
+        gradients_(on.buffer(&GraphBackwardSlab::gradients)),
+        tanh_(on.forward.problem.softcap == 0 ? nullptr : on.buffer(&GraphBackwardSlab::tanh)) {
     std::fill_n(gradients_, kBatch * kMaxPanel, Real{0});
   }
 
@@ -105,16 +115,13 @@ class ScoreGradients {
   Real* const tanh_;
 };
 
-/// sums[h] += weights[e][h] times the rows of a batch, but of edges that are left out; `isolated`
-/// is the thread's.
+/// sums[h] += weights[e][h] times the rows of a batch, except of edges that are left out.
 template <class Real>
 void add_rows(const KernelTable<Real>& kernels, const EdgeScores<Real>& scores,
-              const PanelRows& panel, const Batch& batch, const EdgeRows<Real>& rows,
-              std::size_t features, const Real* weights, Real* isolated, Real* sums) {
-  const EdgeRows<Real> some = scores.leaves_out()
-                                  ? left_out(scores, rows, panel, batch.edges, features, isolated)
-                                  : of_panel(rows, panel);
-  kernels.rows.edge_values(some, batch.edges, weights, panel.pitch, panel.rows, features,
+              const PanelRows& panel, const Batch& batch, const EdgeRows& rows,
+              std::size_t features, const Real* weights, Real* sums) {
+  kernels.rows.edge_values(scores.attended(rows, panel, batch.edges, features), batch.edges,
+                           weights, panel.pitch, panel.rows, features,
                            sums + static_cast<std::size_t>(panel.first) * features, false);
 }
 
@@ -129,10 +136,8 @@ Real* split_sums(const GraphBackwardStep& step, std::int64_t split) {
 template <class Real>
 void sum_splits(const GraphBackwardStep& step, const Hub& hub, std::int64_t count, Real* to) {
   std::copy_n(split_sums<Real>(step, hub.first_split), count, to);
-  for (std::int64_t k = 1; k < hub.splits; ++k) {
-    const Real* const from = split_sums<Real>(step, hub.first_split + k);
-    for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
-  }
+  for (std::int64_t k = 1; k < hub.splits; ++k)
+    add_numbers(split_sums<Real>(step, hub.first_split + k), static_cast<std::size_t>(count), to);
 }
 
 /// Writes rows [heads][padded] times a factor; `room` is as wide as all heads.
