@@ -9,20 +9,15 @@
 #include "engine/dense/scores.hpp"
 #include "engine/dense/stored.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/merge.hpp"
 
 namespace heed {
 
-/// What a row's softmax over a chunk ended with: sums are relative to row_max.
+/// What softmax over a chunk ended with, of so many rows.
 template <class Real>
-struct ChunkPart {
-  Real* row_max;  ///< [rows]
-  Real* row_sum;  ///< [rows]
-  Real* sums;     ///< [rows][value features]
-
-  static ChunkPart at(Real* numbers, std::int64_t rows) {
-    return {numbers, numbers + rows, numbers + 2 * rows};
-  }
-};
+PartialResults<Real> chunk_results(Real* numbers, std::int64_t rows) {
+  return {numbers, numbers + rows, numbers + 2 * rows};
+}
 
 /// The keys of a chunk that some row of a sequence attends, masks aside.
 inline KeyBlock chunk_keys(const Sequence& sequence, std::int64_t chunk) {
@@ -68,57 +63,6 @@ struct DecodedRows {
   Panel<Real> panel{};
 };
 
-/// The row maxima of a chunk, with one number per lane. A vector holds the scores of several keys
-/// if `pitch`, the numbers of a key, is less than its lanes.
-template <class Real>
-class LaneSoftmax {
- public:
-  LaneSoftmax(const KernelTable<Real>& kernels, std::size_t rows, std::size_t pitch)
-      : kernels_(kernels),
-        rows_(rows),
-        pitch_(pitch),
-        width_(std::max<std::size_t>(pitch, kernels.panels.lanes)) {
-    // Lanes without a row get probabilities of 0 whatever their scores.
-    for (std::size_t l = 0; l < width_; ++l)
-      row_max_[l] =
-          l % pitch_ < rows ? kNoRowMax<Real> : Real{1} / std::numeric_limits<Real>::min();
-  }
-
-  /// Scores become probabilities. Calls rescale(r, factor) where row_max moves.
-  template <class Rescale>
-  void step(Real* scores, std::size_t keys, Rescale&& rescale) {
-    const std::size_t count = (keys * pitch_ + width_ - 1) / width_ * width_;  // whole vectors
-    const std::size_t vectors = width_ / kernels_.panels.lanes;
-    std::fill(scores + keys * pitch_, scores + count, -std::numeric_limits<Real>::infinity());
-    alignas(kAlignment) Real largest[kMaxPanel];
-    kernels_.panels.maxima(vectors, scores, count / width_, largest);
-    for (std::size_t r = 0; r < rows_; ++r) {
-      Real top = kNoRowMax<Real>;
-      for (std::size_t l = r; l < width_; l += pitch_) top = std::max(top, largest[l]);
-      if (top > row_max_[r] + kRescaleThreshold<Real>)
-        move(r, std::min(top, -kNoRowMax<Real>), rescale);
-    }
-    alignas(kAlignment) Real unused[kMaxPanel] = {};
-    kernels_.panels.exponentials(vectors, scores, count / width_, row_max_, unused);
-  }
-
-  Real row_max(std::size_t r) const { return row_max_[r]; }
-
- private:
-  template <class Rescale>
-  void move(std::size_t r, Real top, Rescale&& rescale) {
-    Real factor = row_max_[r] - top;
-    kernels_.numbers.exp2(&factor, &factor, 1);
-    for (std::size_t l = r; l < width_; l += pitch_) row_max_[l] = top;
-    rescale(r, factor);
-  }
-
-  const KernelTable<Real>& kernels_;
-  const std::size_t rows_, pitch_;
-  const std::size_t width_;  ///< numbers that kernels take at a time
-  alignas(kAlignment) Real row_max_[kMaxPanel];
-};
-
 /// A pack's rows on their way through the keys of a chunk.
 template <class Real>
 class ChunkSoftmax {
@@ -135,8 +79,7 @@ class ChunkSoftmax {
         query_(query),
         sums_(sums),
         plain_(rows.scores.plain() && rows.args.mask == nullptr && panel_.attended_by_all(keys)),
-        pitch_(plain_ ? narrowest_pitch(panel_) : panel_.pitch),
-        softmax_(rows.kernels, panel_.rows, pitch_) {}
+        pitch_(plain_ ? narrowest_pitch(panel_) : panel_.pitch) {}
 
   /// Whether keys and values are read in one pass, by a few rows and without options: then blocks
   /// may be as long as rows that are read where they lie. From caches two kernels a block are
@@ -146,12 +89,12 @@ class ChunkSoftmax {
            rows_.sequence.key_length >= rows_.plan.decode.many_keys;
   }
 
-  void begin(const ChunkPart<Real>& part) {
-    part_ = part;
+  void begin(const PartialResults<Real>& result) {
+    result_ = result;
     pack_queries();
     std::fill_n(sums_, panel_.rows * order_.padded(), Real{0});
-    std::fill_n(part_.row_sum, panel_.rows, Real{0});
-    if (fuses()) std::fill_n(part_.row_max, panel_.rows, kNoRowMax<Real>);
+    std::fill_n(result_.row_sum, panel_.rows, Real{0});
+    std::fill_n(result_.row_max, panel_.rows, kNoRowMax<Real>);
     // Lanes without a row.
     if (pitch_ > panel_.rows)
       std::fill_n(scores(), static_cast<std::size_t>(rows_.plan.decode.block_keys) * pitch_,
@@ -170,29 +113,25 @@ class ChunkSoftmax {
       return value_.block(rows_.key_head, at, block.keys, after_values(at, block.keys, prefetches));
     };
     if (fuses())
-      return rows_.products.row_attend(keys, values(), query_, panel_.rows, turn(), part_.row_max,
-                                       part_.row_sum, sums_);
+      return rows_.products.row_attend(keys, values(), query_, panel_.rows, turn(), result_.row_max,
+                                       result_.row_sum, sums_);
     rows_.products.row_scores(keys, query_, panel_.rows, scores(), pitch_);
     if (!plain_) rows_.scores.apply_options(panel_, block, allowed, scores());
-    const std::size_t padded = order_.padded();
-    softmax_.step(scores(), block.keys, [&](std::size_t r, Real factor) {
-      part_.row_sum[r] *= factor;
-      for (std::size_t i = 0; i < padded; ++i) sums_[r * padded + i] *= factor;
-    });
+    rows_.kernels.rows.row_probs(block.keys, pitch_, panel_.rows, scores(), result_.row_max,
+                                 result_.row_sum, sums_, order_.padded());
     const StoredRows value_rows = values();
     if (isolates) add_special(block);
-    rows_.products.row_values(value_rows, scores(), pitch_, panel_.rows, sums_, part_.row_sum);
+    rows_.products.row_values(value_rows, scores(), pitch_, panel_.rows, sums_, result_.row_sum);
   }
 
-  /// Writes the part. False if a value that is not finite may have reached rows that may not attend
-  /// it.
+  /// Writes the results. False if a value that is not finite may have reached rows that may not
+  /// attend it.
   bool end() const {
     const auto features = static_cast<std::size_t>(rows_.plan.problem.value_features);
     const std::size_t whole = std::min(order_.whole(), features);
     for (std::size_t r = 0; r < panel_.rows; ++r) {
-      if (!fuses()) part_.row_max[r] = softmax_.row_max(r);
       const Real* const from = sums_ + r * order_.padded();
-      Real* const to = std::copy_n(from, whole, part_.sums + r * features);
+      Real* const to = std::copy_n(from, whole, result_.sums + r * features);
       std::copy_n(from + order_.rest(), features - whole, to);
     }
     const bool may_leak =
@@ -276,8 +215,7 @@ class ChunkSoftmax {
   Real* const sums_;
   const bool plain_;         ///< every row attends every key, and no option changes a score
   const std::size_t pitch_;  ///< of scores
-  ChunkPart<Real> part_{};
-  LaneSoftmax<Real> softmax_;
+  PartialResults<Real> result_{};
 };
 
 }  // namespace heed

@@ -13,9 +13,7 @@
 // Chunks begin at fixed keys, so that bits depend neither on threads nor on the rest of the batch.
 // Source: T. Dao et al. 2023, "Flash-Decoding for long-context inference".
 #include <algorithm>
-#include <new>
-#include <type_traits>
-#include <utility>
+#include <optional>
 
 #include "engine/dense/chunk.hpp"
 #include "engine/dense/output.hpp"
@@ -33,22 +31,6 @@ void add_scaled(const Real* __restrict from, Real factor, std::size_t count, Rea
   for (std::size_t x = 0; x < count; ++x) to[x] += from[x] * factor;
 }
 
-/// Room for an object that is made later, or never, and need not be destroyed.
-template <class T>
-class Room {
- public:
-  template <class... Arguments>
-  void make(Arguments&&... arguments) {
-    static_assert(std::is_trivially_destructible_v<T>);
-    new (memory_) T(std::forward<Arguments>(arguments)...);
-  }
-  T& operator*() { return *std::launder(reinterpret_cast<T*>(memory_)); }
-  T* operator->() { return &**this; }
-
- private:
-  alignas(T) std::byte memory_[sizeof(T)];
-};
-
 /// What the threads of a run share.
 template <class Real>
 class Decoding {
@@ -63,7 +45,7 @@ class Decoding {
   /// A chunk of some packs of a sequence, and of the sequences after it that share its keys.
   void attend(std::int64_t task, std::byte* slab) const;
 
-  /// Merges the parts of all chunks of a pack, and writes its rows.
+  /// Merges the results of all chunks of a pack, and writes its rows.
   void merge(std::int64_t pack, std::byte* slab) const {
     const Sequence sequence = sequence_of(plan_.problem, args_, pack / plan_.packs());
     const DecodedRows<Real> rows(plan_, args_, sequence, pack % plan_.packs(), slab);
@@ -84,32 +66,22 @@ class Decoding {
 
   void attend(const Share& share, std::byte* slab) const;
 
-  /// The keys of the packs from `first` to `last`.
-  Stored<Real> stored_keys(const DecodedRows<Real>& first, const DecodedRows<Real>& last,
-                           const KeyBlock& keys) const {
-    std::byte* const slab = first.slab;
-    return {
-        kernels_,
-        {first.sequence, keys_of(plan_.problem, args_), first.key_head, last.key_head, keys.begin},
-        keys.keys,
-        plan_.problem.features,
-        false,
-        {slab + plan_.slab.keys, reinterpret_cast<float*>(slab + plan_.slab.key_scales)}};
+  /// The keys or values of the packs from `first` to `last`; what is copied goes to these buffers.
+  Stored<Real> stored(const DecodedRows<Real>& first, const DecodedRows<Real>& last,
+                      const KeyBlock& keys, const StoredTensor& tensor, std::int64_t features,
+                      bool copies, std::size_t rows, std::size_t scales) const {
+    return {kernels_,  {first.sequence, tensor, first.key_head, last.key_head, keys.begin},
+            keys.keys, features,
+            copies,    {first.slab + rows, reinterpret_cast<float*>(first.slab + scales)}};
   }
   Stored<Real> stored_values(const DecodedRows<Real>& first, const DecodedRows<Real>& last,
                              const KeyBlock& keys, bool copies) const {
-    std::byte* const slab = first.slab;
-    return {kernels_,
-            {first.sequence, values_of(plan_.problem, args_), first.key_head, last.key_head,
-             keys.begin},
-            keys.keys,
-            plan_.problem.value_features,
-            copies,
-            {slab + plan_.slab.values, reinterpret_cast<float*>(slab + plan_.slab.value_scales)}};
+    return stored(first, last, keys, values_of(plan_.problem, args_), plan_.problem.value_features,
+                  copies, plan_.slab.values, plan_.slab.value_scales);
   }
 
-  /// `parts` are those of all chunks.
-  void finish(const DecodedRows<Real>& rows, const Real* parts) const;
+  /// `partial` has the results of all chunks.
+  void finish(const DecodedRows<Real>& rows, Real* partial) const;
 
   const heed_attention_plan& plan_;
   const Decode& decode_;
@@ -172,15 +144,15 @@ void Decoding<Real>::attend(std::int64_t task, std::byte* slab) const {
 template <class Real>
 void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
   Sequence sequences[kSharing];
-  Room<DecodedRows<Real>> rows[kTogether];
-  Room<ChunkSoftmax<Real>> softmax[kTogether];
+  std::optional<DecodedRows<Real>> rows[kTogether];
+  std::optional<ChunkSoftmax<Real>> softmax[kTogether];
   const std::int64_t count = share.packs * share.sequences;
   for (std::int64_t i = 0; i < share.sequences; ++i)
     sequences[i] = sequence_of(plan_.problem, args_, share.batch + i);
   // Side by side: rows that share a key head.
   for (std::int64_t i = 0; i < count; ++i)
-    rows[i].make(plan_, args_, sequences[i % share.sequences], share.pack + i / share.sequences,
-                 slab);
+    rows[i].emplace(plan_, args_, sequences[i % share.sequences], share.pack + i / share.sequences,
+                    slab);
   if (rows[0]->rows == 0) return;
 
   const auto part_of = [&](std::int64_t i) {
@@ -193,7 +165,9 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
   };
   const KeyBlock keys = chunk_keys(sequences[0], share.chunk);
   if (keys.keys > 0) {
-    const Stored<Real> key = stored_keys(*rows[0], *rows[count - 1], keys);
+    const Stored<Real> key =
+        stored(*rows[0], *rows[count - 1], keys, keys_of(plan_.problem, args_),
+               plan_.problem.features, false, plan_.slab.keys, plan_.slab.key_scales);
     const Stored<Real> value = stored_values(*rows[0], *rows[count - 1], keys, false);
     const auto room = [&](std::size_t offset, std::size_t numbers, std::int64_t i) {
       return rows[0]->buffer(offset) + static_cast<std::size_t>(i * decode_.rows) * numbers;
@@ -205,8 +179,8 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
       return room(plan_.slab.accumulators, value.order().padded(), i);
     };
     for (std::int64_t i = 0; i < count; ++i) {
-      softmax[i].make(*rows[i], keys, key, value, query(i), sums(i));
-      softmax[i]->begin(ChunkPart<Real>::at(part_of(i), rows[i]->rows));
+      softmax[i].emplace(*rows[i], keys, key, value, query(i), sums(i));
+      softmax[i]->begin(chunk_results(part_of(i), rows[i]->rows));
     }
     const std::int64_t block_keys = [&] {
       bool fuse = true;
@@ -224,7 +198,7 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
       // A value that is not finite may have reached rows that may not attend it.
       const Stored<Real> copied = stored_values(*rows[i], *rows[i], keys, true);
       ChunkSoftmax<Real> again(*rows[i], keys, key, copied, query(i), sums(i));
-      again.begin(ChunkPart<Real>::at(part_of(i), rows[i]->rows));
+      again.begin(chunk_results(part_of(i), rows[i]->rows));
       each_block(keys, decode_.block_of(rows[i]->sequence.key_length), decode_.turn_keys,
                  [&](const KeyBlock& block) { again.step(block, false, true); });
       again.end();
@@ -235,7 +209,7 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
 }
 
 template <class Real>
-void Decoding<Real>::finish(const DecodedRows<Real>& rows, const Real* parts) const {
+void Decoding<Real>::finish(const DecodedRows<Real>& rows, Real* partial) const {
   if (rows.rows == 0) return;
   const auto features = static_cast<std::size_t>(plan_.problem.value_features);
   auto* const results = plan_.results_bytes > 0 ? reinterpret_cast<RowResult<Real>*>(workspace_)
@@ -246,11 +220,10 @@ void Decoding<Real>::finish(const DecodedRows<Real>& rows, const Real* parts) co
   panel.state.row_max = rows.buffer(plan_.slab.row_max);
   panel.state.row_sum = rows.buffer(plan_.slab.row_sum);
   panel.begin_sums(static_cast<const Real*>(args_.sinks));
-  const auto each_part = [&](auto&& function) {
+  const auto each_chunk = [&](auto&& function) {
     for (std::int64_t chunk = 0; chunk < decode_.chunks; ++chunk)
       if (chunk_keys(rows.sequence, chunk).keys > 0)
-        function(ChunkPart<Real>::at(const_cast<Real*>(parts) + chunk * decode_.part_numbers,
-                                     rows.rows));
+        function(chunk_results(partial + chunk * decode_.part_numbers, rows.rows));
   };
   const auto share = [&](Real row_max, Real most) {
     if (row_max == most) return Real{1};
@@ -260,13 +233,13 @@ void Decoding<Real>::finish(const DecodedRows<Real>& rows, const Real* parts) co
   };
   for (std::size_t r = 0; r < panel.rows; ++r) {
     Real most = panel.state.row_max[r];
-    each_part([&](const ChunkPart<Real>& part) { most = std::max(most, part.row_max[r]); });
+    each_chunk([&](const PartialResults<Real>& of) { most = std::max(most, of.row_max[r]); });
     Real sum = panel.state.row_sum[r] * share(panel.state.row_max[r], most);
     std::fill_n(merged, features, Real{0});
-    each_part([&](const ChunkPart<Real>& part) {
-      const Real factor = share(part.row_max[r], most);
-      sum += part.row_sum[r] * factor;
-      add_scaled(part.sums + r * features, factor, features, merged);
+    each_chunk([&](const PartialResults<Real>& of) {
+      const Real factor = share(of.row_max[r], most);
+      sum += of.row_sum[r] * factor;
+      add_scaled(of.sums + r * features, factor, features, merged);
     });
     panel.state.row_max[r] = most;
     panel.state.row_sum[r] = sum;

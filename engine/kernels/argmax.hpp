@@ -1,4 +1,4 @@
-// The highest score of each row, and, for hard attention, which key has it.
+// For hard attention: the highest score of each row, and which key has it.
 #pragma once
 
 #include "engine/kernels/operations.hpp"
@@ -6,20 +6,6 @@
 
 namespace heed {
 namespace {
-
-/// A comparison with NaN is false, so NaN is passed over.
-template <class V, std::size_t W, class Real = RealOf<V>>
-void maxima(const Real* scores, std::size_t keys, Real* largest) {
-  constexpr std::size_t n = kLanes<V>;
-  V most[W];
-  unroll<W>([&](auto w) HEED_INLINE_LAMBDA { most[w] = V(kNoRowMax<Real>); });
-  for (std::size_t j = 0; j < keys; ++j)
-    unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
-      const V score = load<V>(scores + (j * W + w) * n);
-      most[w] = xsimd::select(score > most[w], score, most[w]);
-    });
-  unroll<W>([&](auto w) HEED_INLINE_LAMBDA { store<V>(largest + w * n, most[w]); });
-}
 
 /// A best score of NaN stays, because nothing exceeds it.
 template <class V, std::size_t W, class Real = RealOf<V>>

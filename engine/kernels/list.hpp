@@ -115,10 +115,6 @@ HEED_PRODUCT_KERNEL(void, qk_softmax,
                      const Element* panel, std::size_t features, Real* probs, std::size_t pending,
                      const RowState<Real>& rows, std::size_t accumulated))
 
-/// largest[r] = the largest of r's scores, at least kNoRowMax; NaN is passed over.
-HEED_PANEL_KERNEL(void, maxima,
-                  (std::size_t vectors, const Real* scores, std::size_t keys, Real* largest))
-
 /// One step of hard attention: where a score exceeds best[r], best[r] becomes that score and
 /// index[r] its j. Keys come in order, so of equal scores the lowest key stays. A NaN among the
 /// scores makes best[r] NaN for good.
@@ -203,12 +199,20 @@ HEED_ROW_PRODUCT(void, row_values,
                  (const StoredRows& rows, const Real* weights, std::size_t pitch,
                   std::size_t queries, Real* sums, Real* totals))
 
+/// Scores of some keys become probabilities exp2(score - row_max[h]), and 0 in the lanes of no
+/// query, which are finite before; nothing is totalled. Where a score has outgrown its row_max[h],
+/// which is kNoRowMax at first, that moves, and row_sum[h] and the query's sums, [queries][padded],
+/// are rescaled. `pitch` is a multiple of the lanes or divides them, and scores have room for
+/// whole vectors.
+HEED_ROW_KERNEL(void, row_probs,
+                (std::size_t keys, std::size_t pitch, std::size_t queries, Real* scores,
+                 Real* row_max, Real* row_sum, Real* sums, std::size_t padded))
+
 /// Attention of up to kAttendQueries queries, over as many keys as values: `turn` keys are read and
 /// then their values, which is a multiple of kRunRows up to kMostRows. Scores are what row_scores
-/// makes of the keys; where one has outgrown its row_max[h], which is kNoRowMax at first, that
-/// moves, and row_sum[h] and the query's sums are rescaled. Then row_values adds probabilities
-/// exp2(score - row_max[h]) to row_sum[h], and their products to `sums`. How rows are divided
-/// between calls changes nothing, if all but the last have a multiple of `turn`.
+/// makes of the keys, probabilities what row_probs makes of those; row_values adds them to
+/// row_sum[h], and their products to `sums`. How rows are divided between calls changes nothing, if
+/// all but the last have a multiple of `turn`.
 HEED_ROW_PRODUCT(void, row_attend,
                  (const StoredRows& keys, const StoredRows& values, const Real* query,
                   std::size_t queries, std::size_t turn, Real* row_max, Real* row_sum, Real* sums))

@@ -245,14 +245,6 @@ void softmax(std::size_t vectors, Real* scores, const KeyRanges& keys, std::size
 }
 
 template <class Real>
-void maxima(std::size_t vectors, const Real* scores, std::size_t keys, Real* largest) {
-  const std::size_t pitch = vectors * kLanes<Real>;
-  for (std::size_t r = 0; r < pitch; ++r) largest[r] = kNoRowMax<Real>;
-  for (std::size_t i = 0; i < keys * pitch; ++i)
-    if (scores[i] > largest[i % pitch]) largest[i % pitch] = scores[i];
-}
-
-template <class Real>
 void argmax(std::size_t vectors, const Real* scores, std::size_t keys, Real* best, Real* index) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t j = 0; j < keys; ++j) {
@@ -457,6 +449,30 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
 }
 
 template <class Real>
+void row_probs(std::size_t keys, std::size_t pitch, std::size_t queries, Real* scores,
+               Real* row_max, Real* row_sum, Real* sums, std::size_t padded) {
+  for (std::size_t h = 0; h < pitch; ++h) {
+    for (std::size_t j = 0; h >= queries && j < keys; ++j) scores[j * pitch + h] = 0;
+    if (h >= queries) continue;
+    Real most = row_max[h];
+    for (std::size_t j = 0; j < keys; ++j)
+      most = std::max(most, scores[j * pitch + h]);  // NaN passed over
+    if (most > row_max[h] + kRescaleThreshold<Real>) {
+      most = std::min(most, kLargest<Real>);
+      const Real factor = exp2_of(row_max[h] - most);
+      row_max[h] = most;
+      row_sum[h] *= factor;
+      for (std::size_t x = 0; x < padded; ++x) sums[h * padded + x] *= factor;
+    }
+    for (std::size_t j = 0; j < keys; ++j) {
+      // A score of +inf counts as the largest number; NaN stays.
+      Real& score = scores[j * pitch + h];
+      score = exp2_of((score > kLargest<Real> ? kLargest<Real> : score) - row_max[h]);
+    }
+  }
+}
+
+template <class Real>
 void row_attend(const StoredRows& keys, const StoredRows& values, const Real* query,
                 std::size_t queries, std::size_t turn, Real* row_max, Real* row_sum, Real* sums) {
   HEED_CONTRACT(keys.count == values.count && queries <= kAttendQueries);
@@ -468,23 +484,7 @@ void row_attend(const StoredRows& keys, const StoredRows& values, const Real* qu
   for (std::size_t first = 0; first < keys.count; first += turn) {
     const StoredRows group = key_groups.next();
     row_scores(group, query, queries, scores, queries);
-    for (std::size_t h = 0; h < queries; ++h) {
-      Real most = row_max[h];
-      for (std::size_t j = 0; j < group.count; ++j)
-        most = std::max(most, scores[j * queries + h]);  // NaN passed over
-      if (most > row_max[h] + kRescaleThreshold<Real>) {
-        most = std::min(most, kLargest<Real>);
-        const Real factor = exp2_of(row_max[h] - most);
-        row_max[h] = most;
-        row_sum[h] *= factor;
-        for (std::size_t x = 0; x < padded; ++x) sums[h * padded + x] *= factor;
-      }
-      for (std::size_t j = 0; j < group.count; ++j) {
-        // A score of +inf counts as the largest number; NaN stays.
-        Real& score = scores[j * queries + h];
-        score = exp2_of((score > kLargest<Real> ? kLargest<Real> : score) - row_max[h]);
-      }
-    }
+    row_probs(group.count, queries, queries, scores, row_max, row_sum, sums, padded);
     row_values(value_groups.next(), scores, queries, queries, sums, row_sum);
   }
 }

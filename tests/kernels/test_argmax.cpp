@@ -1,4 +1,4 @@
-// argmax and maxima: the highest score of each row, and which key has it.
+// argmax: the highest score of each row, and which key has it.
 #include "tests/kernels/support.hpp"
 
 using namespace heed_test;
@@ -103,30 +103,5 @@ TEMPLATE_TEST_CASE("argmax: NaN in one row stays there, whatever follows", "[arg
         CHECK(std::isnan(state.best[at % c.pitch]));
       }
     }
-  });
-}
-
-TEMPLATE_TEST_CASE("maxima finds the highest score that is a number, kNoRowMax if none is above",
-                   "[maxima]", float, double) {
-  constexpr TestType inf = kInf<TestType>;
-  constexpr TestType none = heed::kNoRowMax<TestType>;
-  for_each_case<TestType>(tiles(), [&](const auto& kernels, const Case& c, Random& random) {
-    // Rows without a number, with few, and with some beside NaN and infinities.
-    const auto scores = filled<TestType>(c.keys * c.pitch, [&](std::size_t i) {
-      const std::size_t row = i % c.pitch;
-      const std::int64_t kind = random.integer(0, 9);
-      if (row % 5 == 0 || kind < 2) return -inf;
-      if (row % 5 == 1 || kind < 4) return kind % 2 == 0 ? not_a_number<TestType>() : -inf;
-      if (row % 5 == 2 && kind == 9) return inf;
-      return -100 - random.normal<TestType>();
-    });
-    auto largest = BasicBuffer<TestType>(c.pitch);  // canaries: never read
-    kernels.panels.maxima(c.vectors, scores.data(), c.keys, largest.data());
-    CHECK(all(c.pitch, [&](std::size_t r) {
-      TestType want = none;
-      for (std::size_t j = 0; j < c.keys; ++j) want = std::fmax(want, scores[j * c.pitch + r]);
-      return same_bits(largest[r], want);
-    }));
-    CHECK((scores.intact() && largest.intact()));
   });
 }

@@ -56,9 +56,9 @@ struct Node {
 
   heed::NodeEdges<float> view() const {
     const auto rows = [&](const BasicBuffer<float>& data, std::size_t features) {
-      return heed::EdgeRows<float>{data.data(), others.data(),
-                                   static_cast<std::ptrdiff_t>(c.heads * features),
-                                   static_cast<std::ptrdiff_t>(features)};
+      const auto bytes = static_cast<std::ptrdiff_t>(features * sizeof(float));
+      return heed::EdgeRows{heed::ElementType::kF32, data.data(), others.data(),
+                            static_cast<std::ptrdiff_t>(c.heads) * bytes, bytes};
     };
     return {rows(keys, c.features),
             rows(values, c.value_features),

@@ -422,26 +422,39 @@ struct Attended {
   /// One turn.
   void attend_in_parts(const Table<Real>& kernels, const heed::StoredRows& keys,
                        const heed::StoredRows& values, const Real* query) {
-    std::vector<Real> scores(keys.count * c.queries);
-    products.row_scores(keys, query, c.queries, scores.data(), c.queries);
-    for (std::size_t h = 0; h < c.queries; ++h) {
-      const auto score = [&](std::size_t j) -> Real& { return scores[j * c.queries + h]; };
-      Real most = row_max[h];
-      for (std::size_t j = 0; j < keys.count; ++j) most = score(j) > most ? score(j) : most;
-      if (most > row_max[h] + heed::kRescaleThreshold<Real>) {
-        most = std::min(most, -heed::kNoRowMax<Real>);
-        Real factor = row_max[h] - most;
-        kernels.numbers.exp2(&factor, &factor, 1);
-        for (std::size_t x = 0; x < c.order.padded(); ++x) sums[h * c.order.padded() + x] *= factor;
-        row_sum[h] *= factor;
-        row_max[h] = most;
-      }
-      for (std::size_t j = 0; j < keys.count; ++j) {
-        score(j) = (score(j) == kInf<Real> ? -heed::kNoRowMax<Real> : score(j)) - row_max[h];
-        kernels.numbers.exp2(&score(j), &score(j), 1);
-      }
+    const std::size_t lanes = kernels.panels.lanes;
+    BasicBuffer<Real> scores(round_up(keys.count * c.pitch, std::max(c.pitch, lanes)));
+    scores.fill([] { return 0; });
+    products.row_scores(keys, query, c.queries, scores.data(), c.pitch);
+    if (c.pitch % lanes == 0 || lanes % c.pitch == 0) {
+      kernels.rows.row_probs(keys.count, c.pitch, c.queries, scores.data(), row_max.data(),
+                             row_sum.data(), sums.data(), c.order.padded());
+      for (std::size_t i = 0; i < keys.count * c.pitch; ++i)
+        if (i % c.pitch >= c.queries) CHECK(scores[i] == 0);
+    } else {
+      for (std::size_t h = 0; h < c.queries; ++h) weigh(kernels, scores, keys.count, h);
     }
-    products.row_values(values, scores.data(), c.queries, c.queries, sums.data(), row_sum.data());
+    products.row_values(values, scores.data(), c.pitch, c.queries, sums.data(), row_sum.data());
+  }
+
+  /// What row_probs does, step by step.
+  void weigh(const Table<Real>& kernels, BasicBuffer<Real>& scores, std::size_t keys,
+             std::size_t h) {
+    const auto score = [&](std::size_t j) -> Real& { return scores[j * c.pitch + h]; };
+    Real most = row_max[h];
+    for (std::size_t j = 0; j < keys; ++j) most = score(j) > most ? score(j) : most;
+    if (most > row_max[h] + heed::kRescaleThreshold<Real>) {
+      most = std::min(most, -heed::kNoRowMax<Real>);
+      Real factor = row_max[h] - most;
+      kernels.numbers.exp2(&factor, &factor, 1);
+      for (std::size_t x = 0; x < c.order.padded(); ++x) sums[h * c.order.padded() + x] *= factor;
+      row_sum[h] *= factor;
+      row_max[h] = most;
+    }
+    for (std::size_t j = 0; j < keys; ++j) {
+      score(j) = (score(j) == kInf<Real> ? -heed::kNoRowMax<Real> : score(j)) - row_max[h];
+      kernels.numbers.exp2(&score(j), &score(j), 1);
+    }
   }
 
   bool same(const Attended& other) const {
@@ -465,7 +478,7 @@ TEMPLATE_TEST_CASE("row_attend is its parts in turns, however calls divide the r
   const auto attended = [](bool pairs) {
     std::vector<RowCase> cases;
     for (const RowCase& c : row_sizes<TestType>(pairs))
-      if (c.queries <= heed::kAttendQueries && !c.wide) cases.push_back(c);
+      if (c.queries <= heed::kAttendQueries) cases.push_back(c);
     return cases;
   };
   for_each_row_case<TestType>(attended, [](const auto& kernels, const RowCase& c, Random& random) {
