@@ -18,7 +18,7 @@ template <class Real>
 class Stored {
  public:
   /// Rows from `begin` on, of heads [head, last_head].
-  struct Place {
+  struct RowSpan {
     const Sequence& sequence;
     const StoredTensor tensor;
     std::int64_t head, last_head, begin;
@@ -36,32 +36,31 @@ class Stored {
   };
 
   /// Where rows that are not read where they lie are put, and what is found out about rows.
-  struct Room {
+  struct Buffers {
     std::byte* copies;  ///< of a block of them
     float* scales;      ///< of a block
   };
 
   /// With `copies` the rows and scales of a block are copied in any case, and may be changed.
-  Stored(const KernelTable<Real>& kernels, const Place& place, std::size_t rows,
-         std::int64_t features, bool copies, const Room& room)
-      : place_(place),
-        layout_(place.tensor.layout),
+  Stored(const KernelTable<Real>& kernels, const RowSpan& span, std::size_t rows,
+         std::int64_t features, bool copies, const Buffers& buffers)
+      : span_(span),
+        layout_(span.tensor.layout),
         lanes_(kernels.rows.lanes),
-        left_(static_cast<std::size_t>(place.sequence.key_length - place.begin)),
+        left_(static_cast<std::size_t>(span.sequence.key_length - span.begin)),
         features_(static_cast<std::size_t>(features)),
         copies_scales_(copies),
         copied_(copies || layout_.strides.feature != 1 || features_ < lanes_),
-        first_(rows == 0
-                   ? nullptr
-                   : place.sequence.key_row(place.tensor.data, layout_, place.head, place.begin)),
-        room_(room) {}
+        first_(rows == 0 ? nullptr
+                         : span.sequence.key_row(span.tensor.data, layout_, span.head, span.begin)),
+        buffers_(buffers) {}
 
   RowOrder order() const { return {lanes_, std::max(features_, lanes_)}; }
 
   /// How many rows block() takes: a chunk's where one run holds them, and nothing is copied.
   std::int64_t most_rows() const {
-    const bool gathers = is_scaled(layout_.type) && place_.tensor.scale_layout.strides.row != 1;
-    if (copied_ || gathers || place_.sequence.pages != nullptr)
+    const bool gathers = is_scaled(layout_.type) && span_.tensor.scale_layout.strides.row != 1;
+    if (copied_ || gathers || span_.sequence.pages != nullptr)
       return std::int64_t{StoredRows::kMostRows};
     return kDecodeChunk;
   }
@@ -88,18 +87,18 @@ class Stored {
   Next after(std::int64_t head, std::size_t begin, std::size_t count) const {
     if (one_head()) return {this, head, begin + rows_ahead()};
     if (heads_in_rows()) return {this, head, begin + count, 0, true};
-    const bool last = head == place_.last_head;
-    return {this, last ? place_.head : head + 1, last ? begin + count : begin,
+    const bool last = head == span_.last_head;
+    return {this, last ? span_.head : head + 1, last ? begin + count : begin,
             std::min(rows_ahead(), count)};
   }
-  bool one_head() const { return place_.head == place_.last_head; }
+  bool one_head() const { return span_.head == span_.last_head; }
 
   /// How many rows of one of several heads a block has, in turns: a page's, unless it has all heads
   /// of a row side by side.
   std::int64_t rows_of_heads(std::int64_t turn) const {
-    if (heads_in_rows() || place_.sequence.pages == nullptr) return turn;
+    if (heads_in_rows() || span_.sequence.pages == nullptr) return turn;
     const std::int64_t rows =
-        std::min<std::int64_t>(place_.sequence.page_rows, StoredRows::kMostRows);
+        std::min<std::int64_t>(span_.sequence.page_rows, StoredRows::kMostRows);
     return std::max(rows / turn * turn, turn);
   }
 
@@ -110,9 +109,9 @@ class Stored {
                 std::size_t count, Function&& function) const {
     const std::int64_t stride = layout.strides.row * layout.bytes;
     for (std::size_t j = 0; j < count;) {
-      const std::int64_t key = place_.begin + static_cast<std::int64_t>(begin + j);
-      const std::byte* at = place_.sequence.key_row(data, layout, head, key);
-      const auto end = j + static_cast<std::size_t>(place_.sequence.keys_in_place(key));
+      const std::int64_t key = span_.begin + static_cast<std::int64_t>(begin + j);
+      const std::byte* at = span_.sequence.key_row(data, layout, head, key);
+      const auto end = j + static_cast<std::size_t>(span_.sequence.keys_in_place(key));
       for (; j < std::min(end, count); ++j, at += stride) function(j, at);
     }
   }
@@ -133,7 +132,7 @@ class Stored {
   bool heads_in_rows() const {
     const auto features = static_cast<std::int64_t>(features_);
     return layout_.strides.head == features &&
-           layout_.strides.row == (place_.last_head - place_.head + 1) * features;
+           layout_.strides.row == (span_.last_head - span_.head + 1) * features;
   }
 
   /// Row j of a head, and how many of the sequence's follow it at the stride.
@@ -143,13 +142,13 @@ class Stored {
   };
   Start start(std::int64_t head, std::size_t j) const {
     if (j >= left_) return {nullptr, 0};
-    if (place_.sequence.pages == nullptr)
-      return {first_ + (head - place_.head) * layout_.strides.head * layout_.bytes +
+    if (span_.sequence.pages == nullptr)
+      return {first_ + (head - span_.head) * layout_.strides.head * layout_.bytes +
                   static_cast<std::int64_t>(j) * layout_.strides.row * layout_.bytes,
               left_ - j};
-    const std::int64_t key = place_.begin + static_cast<std::int64_t>(j);
-    const auto in_place = static_cast<std::size_t>(place_.sequence.keys_in_place(key));
-    return {place_.sequence.key_row(place_.tensor.data, layout_, head, key),
+    const std::int64_t key = span_.begin + static_cast<std::int64_t>(j);
+    const auto in_place = static_cast<std::size_t>(span_.sequence.keys_in_place(key));
+    return {span_.sequence.key_row(span_.tensor.data, layout_, head, key),
             std::min(in_place, left_ - j)};
   }
 
@@ -157,9 +156,9 @@ class Stored {
   Start next_start(const Next& next, const StoredRows& rows, std::int64_t head, std::size_t begin,
                    std::size_t j) const {
     if (next.all_heads) {
-      const auto heads = static_cast<std::size_t>(place_.last_head - place_.head + 1);
-      const std::size_t index = static_cast<std::size_t>(head - place_.head) * rows.count + j;
-      const Start row = start(place_.head, next.begin + index / heads);
+      const auto heads = static_cast<std::size_t>(span_.last_head - span_.head + 1);
+      const std::size_t index = static_cast<std::size_t>(head - span_.head) * rows.count + j;
+      const Start row = start(span_.head, next.begin + index / heads);
       const std::size_t before = index % heads;
       if (row.in_place == 0) return row;
       return {row.row + static_cast<std::int64_t>(before) * rows.next_stride,
@@ -193,32 +192,32 @@ class Stored {
   void copy_rows(StoredRows& rows, std::int64_t head, std::size_t begin) const {
     const auto element = static_cast<std::size_t>(layout_.bytes);
     const std::size_t bytes = rows.features * element;
-    each_row(place_.tensor.data, layout_, head, begin, rows.count,
+    each_row(span_.tensor.data, layout_, head, begin, rows.count,
              [&](std::size_t j, const std::byte* at) {
-               std::byte* const to = room_.copies + j * bytes;
+               std::byte* const to = buffers_.copies + j * bytes;
                std::fill(to + features_ * element, to + bytes, std::byte{0});
                copy(at, to);
              });
     rows.stride = static_cast<std::ptrdiff_t>(bytes);
     rows.next_stride = 0;
-    rows.runs[0] = {room_.copies, rows.count, nullptr, 0};
+    rows.runs[0] = {buffers_.copies, rows.count, nullptr, 0};
     rows.run_count = 1;
   }
 
   /// Where they lie if they do so one after the other, else gathered.
   const float* scales(std::int64_t head, std::size_t begin, std::size_t count) const {
     if (!is_scaled(layout_.type)) return nullptr;
-    const StoredTensor& t = place_.tensor;
-    const std::int64_t key = place_.begin + static_cast<std::int64_t>(begin);
+    const StoredTensor& t = span_.tensor;
+    const std::int64_t key = span_.begin + static_cast<std::int64_t>(begin);
     const bool together = t.scale_layout.strides.row == 1 &&
-                          place_.sequence.keys_in_place(key) >= static_cast<std::int64_t>(count);
+                          span_.sequence.keys_in_place(key) >= static_cast<std::int64_t>(count);
     if (together && !copies_scales_)
       return reinterpret_cast<const float*>(
-          place_.sequence.key_row(t.scales, t.scale_layout, head, key));
+          span_.sequence.key_row(t.scales, t.scale_layout, head, key));
     each_row(t.scales, t.scale_layout, head, begin, count, [&](std::size_t j, const std::byte* at) {
-      room_.scales[j] = *reinterpret_cast<const float*>(at);
+      buffers_.scales[j] = *reinterpret_cast<const float*>(at);
     });
-    return room_.scales;
+    return buffers_.scales;
   }
 
   void copy(const std::byte* from, std::byte* to) const {
@@ -227,14 +226,14 @@ class Stored {
       std::copy_n(from, bytes, to + x * bytes);
   }
 
-  const Place place_;
+  const RowSpan span_;
   const Layout& layout_;
   const std::size_t lanes_;
   const std::size_t left_;  ///< rows of the sequence from the first one on
   const std::size_t features_;
   const bool copies_scales_, copied_;
   const std::byte* const first_;  ///< row 0 of the first head
-  const Room room_;
+  const Buffers buffers_;
 };
 
 }  // namespace heed

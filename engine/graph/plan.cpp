@@ -14,28 +14,6 @@ constexpr double kBytesPerClaim = 2e5;
 /// So many claims per thread even out their different lengths, and threads that come late.
 constexpr std::int64_t kClaimsPerThread = 64;
 
-/// The sizes that buffers are made of.
-struct Sizes {
-  Size number;  ///< bytes of one
-  Size heads;
-  Size padded_heads, features, value_features, edge_width, width;  ///< padded
-  bool copies_keys, copies_values;                                 ///< or reads them where they lie
-};
-
-template <class Real>
-Sizes sizes_of(const heed_graph_attention_plan& plan) {
-  const GraphProblem& p = plan.problem;
-  return {sizeof(Real),
-          p.heads,
-          round_up(p.heads, static_cast<std::int64_t>(kMaxPanel)),
-          Gather<Real>::padded(p.features),
-          Gather<Real>::padded(p.value_features),
-          Gather<Real>::padded(p.edge_width),
-          Gather<Real>::padded(p.width),
-          !Gather<Real>::in_place(plan.key, p.features),
-          !Gather<Real>::in_place(plan.value, p.value_features)};
-}
-
 std::size_t checked(const Offsets& rooms, const char* what, const GraphProblem& p) {
   return rooms.end(what, {{"desc.heads", p.heads},
                           {"desc.features", p.features},
@@ -44,7 +22,8 @@ std::size_t checked(const Offsets& rooms, const char* what, const GraphProblem& 
                           {"desc.edge_width", p.edge_width}});
 }
 
-NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
+NodeSlab lay_out_slab(const heed_graph_attention_plan& plan, const GraphSizes& s) {
+  const GraphProblem& p = plan.problem;
   constexpr auto kEdges = static_cast<std::int64_t>(kBatch);
   constexpr auto kPanel = static_cast<std::int64_t>(kMaxPanel);
   Offsets rooms;
@@ -52,8 +31,13 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   NodeSlab slab{};
   slab.query = numbers(s.heads, s.features);
   slab.edge_query = numbers(s.heads, s.edge_width);
-  slab.keys = numbers(s.copies_keys ? kEdges * s.features : 0, s.heads);
-  slab.values = numbers(s.copies_values ? kEdges * s.value_features : 0, s.heads);
+  const auto copied = [&](const Layout& layout, std::int64_t features, Size padded) {
+    const bool in_place = with_real(
+        p.float64, [&](auto real) { return Gather<decltype(real)>::in_place(layout, features); });
+    return numbers(in_place ? 0 : kEdges * padded, s.heads);
+  };
+  slab.keys = copied(plan.key, p.features, s.features);
+  slab.values = copied(plan.value, p.value_features, s.value_features);
   slab.edge_data = numbers(kEdges, s.edge_width);
   const std::int64_t widest =
       std::max({s.features.value(), s.value_features.value(), s.edge_width.value()});
@@ -77,7 +61,7 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   return slab;
 }
 
-SplitSlab lay_out_split(const GraphProblem& p, const Sizes& s) {
+SplitSlab lay_out_split(const GraphProblem& p, const GraphSizes& s) {
   Offsets rooms;
   SplitSlab split{};
   split.row_max = rooms.take(s.heads, 1, s.number);
@@ -90,7 +74,7 @@ SplitSlab lay_out_split(const GraphProblem& p, const Sizes& s) {
   return split;
 }
 
-GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const Sizes& s) {
+GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const GraphSizes& s) {
   const GraphProblem& p = plan.problem;
   const std::int64_t splits = plan.graph->splits;
   Offsets rooms;
@@ -168,6 +152,20 @@ void share_out(heed_graph_attention_plan& plan) {
 
 }  // namespace
 
+GraphSizes sizes_of(const GraphProblem& p) {
+  return with_real(p.float64, [&](auto real) -> GraphSizes {
+    using Real = decltype(real);
+    const auto padded = [](std::int64_t features) { return Gather<Real>::padded(features); };
+    return {sizeof(Real),
+            p.heads,
+            round_up(p.heads, static_cast<std::int64_t>(kMaxPanel)),
+            padded(p.features),
+            padded(p.value_features),
+            padded(p.edge_width),
+            padded(p.width)};
+  });
+}
+
 heed_graph_attention_plan make_plan(const heed_context& context, const heed_graph& graph,
                                     const GraphProblem& problem) {
   heed_graph_attention_plan plan{};
@@ -183,9 +181,8 @@ heed_graph_attention_plan make_plan(const heed_context& context, const heed_grap
   }
   plan.gathered_bytes = bytes_per_edge(plan) * static_cast<double>(graph.edges);
   share_out(plan);
-  const Sizes sizes =
-      with_real(problem.float64, [&](auto real) { return sizes_of<decltype(real)>(plan); });
-  plan.slab = lay_out_slab(problem, sizes);
+  const GraphSizes sizes = sizes_of(problem);
+  plan.slab = lay_out_slab(plan, sizes);
   plan.split = lay_out_split(problem, sizes);
   if (graph.nodes > 0) plan.space = lay_out_space(plan, sizes);
   return plan;

@@ -7,8 +7,17 @@
 #include "engine/graph/graph.hpp"
 #include "engine/graph/problem.hpp"
 #include "engine/projection/matmul.hpp"
+#include "engine/runtime/sizes.hpp"
 
 namespace heed {
+
+/// The sizes that buffers are made of, padded as kernels want them.
+struct GraphSizes {
+  std::int64_t number;  ///< bytes of one
+  Size heads;           ///< as they are
+  Size padded_heads, features, value_features, edge_width, width;
+};
+GraphSizes sizes_of(const GraphProblem& problem);
 
 /// Offsets, in bytes, into the slab of workspace that one thread works in. Numbers are of the
 /// arithmetic's type; features and edge_width are padded for the kernels (gather.hpp), heads to

@@ -323,22 +323,8 @@ void for_each_size(Function&& function) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("row_scores multiplies scattered rows by queries", "[rows]", float, double) {
-  for_each_size<TestType>(
-      [](const auto& kernels, const RowCase& c, const auto& rows, Random& random) {
-        return Queries<TestType>(kernels, c, random).score(kernels, rows);
-      });
-}
-
-TEMPLATE_TEST_CASE("row_values adds weighted scattered rows, and the weights", "[rows]", float,
-                   double) {
-  for_each_size<TestType>(
-      [](const auto& kernels, const RowCase& c, const auto& rows, Random& random) {
-        return Weights<TestType>(kernels, c, random).add_all(rows);
-      });
-}
-
-TEMPLATE_TEST_CASE("a score depends on its own row and query alone", "[rows]", float, double) {
+TEMPLATE_TEST_CASE("row_scores multiplies scattered rows by queries, each row and query by itself",
+                   "[rows]", float, double) {
   for_each_size<TestType>(
       [](const auto& kernels, const RowCase& c, const auto& rows, Random& random) {
         const Queries<TestType> q(kernels, c, random);
@@ -350,33 +336,26 @@ TEMPLATE_TEST_CASE("a score depends on its own row and query alone", "[rows]", f
                                 &alone, 1);
           return same_bits(alone, together[j * c.pitch + h]);
         }));
+        return q.score(kernels, rows);
       });
 }
 
-TEMPLATE_TEST_CASE("a weighted sum depends on its own query alone", "[rows]", float, double) {
-  for_each_size<TestType>(
-      [](const auto& kernels, const RowCase& c, const auto& rows, Random& random) {
-        Weights<TestType> together(kernels, c, random);
-        Weights<TestType> alone = together;
-        together.add(rows, 0, c.queries);
-        for (std::size_t h = 0; h < c.queries; ++h) alone.add(rows, h, 1);
-        CHECK(together.same(alone));
-      });
-}
-
-TEMPLATE_TEST_CASE("row_values adds what it sums to what is there, bit for bit", "[rows]", float,
-                   double) {
+TEMPLATE_TEST_CASE("row_values adds weighted scattered rows, and the weights, query by query",
+                   "[rows]", float, double) {
   for_each_size<TestType>(
       [](const auto& kernels, const RowCase& c, const auto& rows, Random& random) {
         const Weights<TestType> before(kernels, c, random);
-        Weights<TestType> added = before;
-        Weights<TestType> fresh = before;
+        Weights<TestType> together = before, alone = before, fresh = before;
+        together.add(rows, 0, c.queries);
+        for (std::size_t h = 0; h < c.queries; ++h) alone.add(rows, h, 1);
+        CHECK(together.same(alone));
+        // What is summed is added to what is there, bit for bit.
         for (auto* const numbers : {&fresh.sums, &fresh.totals}) numbers->fill([] { return 0; });
-        added.add(rows, 0, c.queries);
         fresh.add(rows, 0, c.queries);
         for (std::size_t i = 0; i < fresh.sums.size(); ++i) fresh.sums[i] += before.sums[i];
         for (std::size_t h = 0; h < c.queries; ++h) fresh.totals[h] += before.totals[h];
-        CHECK(added.same(fresh));
+        CHECK(together.same(fresh));
+        return before.add_all(rows);
       });
 }
 

@@ -220,7 +220,7 @@ MUTANTS = [
     Mutant("scale-leak", "a scale of NaN reaches rows that may not attend its value", DENSE,
            "if (together && !copies_scales_)", "if (together)"),
     Mutant("scale-page", "scales past a page's end are taken from the same page's neighbour", DENSE,
-           "place_.sequence.keys_in_place(key) >= static_cast<std::int64_t>(count);", "true;"),
+           "span_.sequence.keys_in_place(key) >= static_cast<std::int64_t>(count);", "true;"),
     Mutant("unscaled-tile", "tiles of 8-bit keys and values are not scaled", DENSE,
            "if (!is_scaled(layout.type)) return; const auto factor", "return; const auto factor"),
     Mutant("scores-past-end", "row_max follows scores past the last key", KERNELS,

@@ -9,23 +9,6 @@
 namespace heed {
 namespace {
 
-/// Padded, as kernels want them.
-struct Widths {
-  std::int64_t number;  ///< bytes of one
-  Size heads, padded_heads, features, values, edge, width;
-};
-
-template <class Real>
-Widths widths_of(const GraphProblem& p) {
-  return {sizeof(Real),
-          p.heads,
-          round_up(p.heads, static_cast<std::int64_t>(kMaxPanel)),
-          Gather<Real>::padded(p.features),
-          Gather<Real>::padded(p.value_features),
-          Gather<Real>::padded(p.edge_width),
-          Gather<Real>::padded(p.width)};
-}
-
 std::size_t checked(const Offsets& rooms, const char* what, const GraphProblem& p) {
   return rooms.end(what, {{"desc.attention->heads", p.heads},
                           {"features", p.features},
@@ -35,70 +18,71 @@ std::size_t checked(const Offsets& rooms, const char* what, const GraphProblem& 
                           {"steps", p.steps}});
 }
 
-NodeSums lay_out_sums(const Widths& w) {
+NodeSums lay_out_sums(const GraphSizes& s) {
   NodeSums sums{};
-  sums.values = (w.heads * w.features).value();
-  sums.edge_keys = (Size(sums.values) + w.heads * w.values).value();
-  sums.edge_values = (Size(sums.edge_keys) + w.heads * w.edge).value();
-  sums.numbers = (Size(sums.edge_values) + w.heads * w.edge).value();
+  sums.values = (s.heads * s.features).value();
+  sums.edge_keys = (Size(sums.values) + s.heads * s.value_features).value();
+  sums.edge_values = (Size(sums.edge_keys) + s.heads * s.edge_width).value();
+  sums.numbers = (Size(sums.edge_values) + s.heads * s.edge_width).value();
   return sums;
 }
 
-GraphBackwardSlab lay_out_slab(const GraphProblem& p, const Widths& w, const NodeSums& sums) {
+GraphBackwardSlab lay_out_slab(const GraphProblem& p, const GraphSizes& s, const NodeSums& sums) {
   constexpr auto kEdges = static_cast<std::int64_t>(kBatch);
   constexpr auto kPanel = static_cast<std::int64_t>(kMaxPanel);
   Offsets rooms;
-  const auto numbers = [&](Size count, Size each) { return rooms.take(count, each, w.number); };
+  const auto numbers = [&](Size count, Size each) { return rooms.take(count, each, s.number); };
   GraphBackwardSlab slab{};
-  slab.grad = numbers(w.heads, w.values);
-  slab.edge_grad = numbers(w.heads, w.edge);
-  slab.lse = numbers(w.padded_heads, 1);
-  slab.shift = numbers(w.padded_heads, 1);
-  slab.delta = numbers(w.padded_heads, 1);
+  slab.grad = numbers(s.heads, s.value_features);
+  slab.edge_grad = numbers(s.heads, s.edge_width);
+  slab.lse = numbers(s.padded_heads, 1);
+  slab.shift = numbers(s.padded_heads, 1);
+  slab.delta = numbers(s.padded_heads, 1);
   slab.gradients = numbers(kEdges, kPanel);
   slab.tanh = numbers(kEdges, kPanel);
-  slab.keys = numbers(kEdges * w.features, w.heads);
-  slab.values = numbers(kEdges * w.values, w.heads);
-  slab.edge_rows = numbers(kEdges, w.edge);
+  slab.keys = numbers(kEdges * s.features, s.heads);
+  slab.values = numbers(kEdges * s.value_features, s.heads);
+  slab.edge_rows = numbers(kEdges, s.edge_width);
   slab.bias_sums = numbers(kEdges, 1);
   slab.sums = numbers(sums.numbers, 1);
   const std::int64_t widest =
-      std::max({(w.heads * w.features).value(), (w.heads * w.values).value(), w.width.value(),
-                w.edge.value(), w.padded_heads.value()});
+      std::max({(s.heads * s.features).value(), (s.heads * s.value_features).value(),
+                s.width.value(), s.edge_width.value(), s.padded_heads.value()});
   slab.rows = numbers(3, widest);
   slab.bytes = checked(rooms, "a thread's workspace", p);
   return slab;
 }
 
-GraphBackwardSpace lay_out_space(const heed_graph_attention_backward_plan& plan, const Widths& w) {
+GraphBackwardSpace lay_out_space(const heed_graph_attention_backward_plan& plan,
+                                 const GraphSizes& s) {
   const GraphProblem& p = plan.problem.attention;
   const EdgeOrder& outgoing = plan.graph->outgoing;
   Offsets rooms;
   rooms.take(static_cast<std::int64_t>(plan.attention.space.bytes), 1, 1);
   const auto nodes = [&](Size each, Size features) {
-    return rooms.take(each * features, p.nodes, w.number);
+    return rooms.take(each * features, p.nodes, s.number);
   };
   GraphBackwardSpace space{};
   space.states = rooms.take(Size(p.steps - 1) * p.nodes, p.width, p.out.bytes);
-  space.lse = nodes(2, w.heads);
-  space.lse_rest = nodes(1, w.heads);
-  space.grad = nodes(p.combine == HEED_COMBINE_CONCAT ? Size(0) : w.heads, w.values);
-  space.asked_keys = nodes(w.heads, w.edge);
-  space.asked_values = nodes(w.heads, w.edge);
-  space.edge_keys = nodes(w.heads, w.edge);
-  space.edge_values = nodes(w.heads, w.edge);
+  space.lse = nodes(2, s.heads);
+  space.lse_rest = nodes(1, s.heads);
+  space.grad = nodes(p.combine == HEED_COMBINE_CONCAT ? Size(0) : s.heads, s.value_features);
+  space.asked_keys = nodes(s.heads, s.edge_width);
+  space.asked_values = nodes(s.heads, s.edge_width);
+  space.edge_keys = nodes(s.heads, s.edge_width);
+  space.edge_values = nodes(s.heads, s.edge_width);
   const bool weighted = p.combine == HEED_COMBINE_WEIGHTED;
   const auto parts = static_cast<std::int64_t>(plan.graph->parts.size());
   space.head_terms = rooms.take(weighted ? parts + 1 : 0, p.heads, sizeof(double));
   space.splits =
-      rooms.take(std::max(plan.graph->splits, outgoing.splits), plan.sums.numbers, w.number);
+      rooms.take(std::max(plan.graph->splits, outgoing.splits), plan.sums.numbers, s.number);
   const bool made = p.inputs != HEED_GRAPH_PROJECTED;
   space.query = nodes(made ? 1 : 0, p.keys_width);
   space.key = nodes(made ? 1 : 0, p.keys_width);
   space.value = nodes(made ? 1 : 0, p.values_width);
   for (std::size_t& grad_data : space.grad_data) grad_data = nodes(made ? 1 : 0, p.width);
   const auto matrix = [&](bool used, Size in, Size out) {
-    return rooms.take(used ? in : Size(0), out, w.number);
+    return rooms.take(used ? in : Size(0), out, s.number);
   };
   const bool shared = p.inputs == HEED_GRAPH_SHARED;
   space.w_query = matrix(shared, p.width, p.keys_width);
@@ -163,11 +147,10 @@ heed_graph_attention_backward_plan make_plan(const heed_context& context, const 
   plan.gathered_bytes = 2 * plan.attention.gathered_bytes;
   plan.workers = std::max(plan.attention.workers, plan.attention.project_workers);
   plan_products(plan);
-  const Widths widths =
-      with_real(p.float64, [&](auto real) { return widths_of<decltype(real)>(p); });
-  plan.sums = lay_out_sums(widths);
-  plan.slab = lay_out_slab(p, widths, plan.sums);
-  plan.space = lay_out_space(plan, widths);
+  const GraphSizes sizes = sizes_of(p);
+  plan.sums = lay_out_sums(sizes);
+  plan.slab = lay_out_slab(p, sizes, plan.sums);
+  plan.space = lay_out_space(plan, sizes);
   return plan;
 }
 
