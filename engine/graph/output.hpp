@@ -102,7 +102,7 @@ class NodeOutput {
   }
 
   void multiply(const Real* from, Real factor, Real* to) const {
-    multiply_numbers(from, factor, features_, to);
+    multiply_values(from, factor, features_, to);
   }
 
   void write_edge(const Batch& batch, std::size_t edge, std::int64_t first, std::size_t heads,

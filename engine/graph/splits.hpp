@@ -20,8 +20,8 @@ struct Split : PartialResults<Real> {
     const auto heads = static_cast<std::size_t>(problem.heads);
     const auto divide = [&](const Real* from, std::size_t count, Real* to) {
       for (std::size_t h = 0; h < heads; ++h)
-        multiply_numbers(from + h * (count / heads), inverse_of(softmax.row_sum()[h]),
-                         count / heads, to + h * (count / heads));
+        multiply_values(from + h * (count / heads), inverse_of(softmax.row_sum()[h]), count / heads,
+                        to + h * (count / heads));
     };
     divide(softmax.sums().values(), softmax.sums().value_size(), this->sums);
     divide(softmax.sums().edge_data(), softmax.sums().edge_size(), edge_sums);

@@ -206,7 +206,7 @@ MUTANTS = [
            "if (score[h] != -std::numeric_limits<Real>::infinity()) score[h] -= lse[h];",
            "score[h] -= lse[h];"),
     Mutant("graph-hub-sums", "gradients of a hub hold its last split alone", GRAPH,
-           "add_numbers(split_sums<Real>(step, hub.first_split + k), static_cast<std::size_t>(count), to);",
+           "add_values(split_sums<Real>(step, hub.first_split + k), static_cast<std::size_t>(count), to);",
            "std::copy_n(split_sums<Real>(step, hub.first_split + k), count, to);"),
     # ---- Decoding ----
     Mutant("decode-rescale", "what was summed before row_max moved is not rescaled", KERNELS,

@@ -116,9 +116,9 @@ class Incoming {
     Real* const results = sums.values();
     const std::size_t features = value_of_.features();
     for (std::size_t h = 0; h < heads_; ++h)
-      multiply_numbers(results + h * features,
-                       softmax_.factor_of(static_cast<std::int64_t>(h), divided), features,
-                       results + h * features);
+      multiply_values(results + h * features,
+                      softmax_.factor_of(static_cast<std::int64_t>(h), divided), features,
+                      results + h * features);
     if (problem_.combine == HEED_COMBINE_CONCAT) {
       grad_of_.copy(node, grad_);
     } else {

@@ -137,7 +137,7 @@ template <class Real>
 void sum_splits(const GraphBackwardStep& step, const Hub& hub, std::int64_t count, Real* to) {
   std::copy_n(split_sums<Real>(step, hub.first_split), count, to);
   for (std::int64_t k = 1; k < hub.splits; ++k)
-    add_numbers(split_sums<Real>(step, hub.first_split + k), static_cast<std::size_t>(count), to);
+    add_values(split_sums<Real>(step, hub.first_split + k), static_cast<std::size_t>(count), to);
 }
 
 /// Writes rows [heads][padded] times a factor; `room` is as wide as all heads.
