@@ -5,6 +5,7 @@ import ctypes
 import inspect
 import pickle
 import re
+import weakref
 from functools import partial
 
 import numpy as np
@@ -17,85 +18,40 @@ from heed.options import _ELSEWHERE
 F32, POISON = np.float32, 0x7F
 
 
-class Interface(ctypes.Structure):
-    """What __array_struct__ points at."""
-
-    _fields_ = (
-        *((name, ctypes.c_int) for name in ("two", "nd")),
-        ("kind", ctypes.c_char),
-        *((name, ctypes.c_int) for name in ("itemsize", "flags")),
-        *((name, ctypes.POINTER(ctypes.c_ssize_t)) for name in ("shape", "strides")),
-        *((name, ctypes.c_void_p) for name in ("data", "descr")),
-    )
-
-
-class Managed(ctypes.Structure):
-    """What a capsule of __dlpack__ points at, of DLPack before version 1."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        *((name, ctypes.c_int32) for name in ("device", "number", "ndim")),
-        *((name, ctypes.c_uint8) for name in ("code", "bits")),
-        ("lanes", ctypes.c_uint16),
-        *((name, ctypes.POINTER(ctypes.c_int64)) for name in ("shape", "strides")),
-        ("offset", ctypes.c_uint64),
-        *((name, ctypes.c_void_p) for name in ("context", "deleter")),
-    )
-
-
-RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-NEW = ctypes.pythonapi.PyCapsule_New
-NEW.restype, NEW.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, RELEASE)
-
-
 class OnDemand:
-    """Numbers in memory that the capsule alone owns: it is overwritten when the capsule ends."""
+    """Numbers in memory that what it gives alone owns: it is overwritten when that ends."""
 
     step = 1  # between numbers
 
     def __init__(self, numbers):
         self.numbers, self.kept = numbers, []
 
-    def capsule(self, name, describe):
-        whole = np.repeat(self.numbers, self.step, -1) if self.numbers.ndim else self.numbers.copy()
-        made = whole[..., :: self.step] if whole.ndim else whole
-        description = describe(made)
+    def made(self):
+        whole = np.repeat(self.numbers, self.step, -1) if self.numbers.ndim else self.numbers
+        memory = np.frombuffer(whole.tobytes(), np.uint8).copy()
+        owner = (ctypes.c_char * len(memory)).from_buffer(memory)
+        self.kept.append(memory)
+        weakref.finalize(owner, self.end, memory, whole)
+        return self.view(owner, whole)
 
-        def release(_):
-            self.numbers = made.copy()  # an output, as it was when the capsule ended
-            ctypes.memset(whole.ctypes.data, POISON, whole.nbytes)
+    def view(self, memory, whole):
+        array = np.frombuffer(memory, whole.dtype).reshape(whole.shape)
+        return array[..., :: self.step] if whole.ndim else array
 
-        released = RELEASE(release)
-        self.kept.append((made, description, released))
-        return NEW(ctypes.addressof(description), name, released)
+    def end(self, memory, whole):
+        self.numbers = self.view(memory, whole).copy()  # an output, as it was
+        memory[:] = POISON
 
 
 class ByStruct(OnDemand):
     @property
     def __array_struct__(self):
-        def describe(made):
-            axes = ctypes.c_ssize_t * made.ndim
-            shape, strides = axes(*made.shape), axes(*made.strides)
-            return Interface(
-                *(2, made.ndim, made.dtype.kind.encode(), made.itemsize, 0x701),
-                *(shape, strides, made.ctypes.data, None),
-            )
-
-        return self.capsule(None, describe)
+        return self.made().__array_struct__
 
 
 class ByDLPack(OnDemand):
     def __dlpack__(self, **_):
-        def describe(made):
-            axes = ctypes.c_int64 * made.ndim
-            code = {"i": 0, "f": 2, "b": 6}[made.dtype.kind]
-            strides = axes(*(s // made.itemsize for s in made.strides))
-            return Managed(
-                *(made.ctypes.data, 1, 0, made.ndim, code, 8 * made.itemsize, 1),
-                *(axes(*made.shape), strides, 0, None, None),
-            )
-
-        return self.capsule(b"dltensor", describe)
+        return self.made().__dlpack__()
 
 
 class Scattered(ByStruct):
