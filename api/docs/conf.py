@@ -39,7 +39,7 @@ myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-copybutton_prompt_text = r"^(>>> |\.\.\. |\$ )"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 highlight_language = "text"
 
