@@ -6,7 +6,6 @@
 #include "engine/cache/append.hpp"
 #include "engine/cache/attention.hpp"
 #include "engine/cache/sequences.hpp"
-#include "engine/check/append.hpp"
 #include "engine/runtime/structs.hpp"
 
 using heed::guarded;
@@ -76,7 +75,7 @@ heed_status heed_cache_append(heed_cache* cache, heed_sequence sequence,
   return guarded([&] {
     heed_cache& c = required(cache, "cache");
     const heed::Append append = heed::validate(c, heed::read_struct(desc, "desc"), key, value);
-    if (c.context->checked) heed::check_append(c, append);
+    if (c.context->checked) heed::audit_append(c, append);
     heed::run_append(c, sequence, append);
   });
 }
@@ -87,7 +86,7 @@ heed_status heed_cache_attention(const heed_cache* cache, const heed_cache_atten
     const heed_cache& c = required(cache, "cache");
     const heed_cache_attention_desc known = heed::read_struct(desc, "desc");
     const heed::CacheAttention attention(c, known, heed::read_struct(args, "args"));
-    if (c.context->checked) heed::check_cache_attention(attention);
+    if (c.context->checked) heed::audit_cache_attention(attention);
     const heed_attention_plan plan = heed::make_plan(*c.context, attention.problem());
     const heed::OwnedWorkspace workspace(plan);
     heed::run(plan, &attention.args(), workspace.get(), workspace.bytes());

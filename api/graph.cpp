@@ -3,7 +3,6 @@
 
 #include "api/heed.h"
 #include "api/shim.hpp"
-#include "engine/check/edges.hpp"
 #include "engine/graph/attention.hpp"
 #include "engine/graph/backward/backward.hpp"
 #include "engine/graph/plan.hpp"
@@ -36,7 +35,7 @@ heed_status heed_graph_create(const heed_context* context, const heed_graph_desc
     heed_graph*& result = required(graph, "graph");
     const heed_graph_desc known = heed::read_struct(desc, "desc");
     heed::validate(known);
-    if (c.checked) heed::check_given_edges(known);
+    if (c.checked) heed::audit_edges(known);
     result = heed::make_graph(c, known);
   });
 }

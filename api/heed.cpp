@@ -5,8 +5,6 @@
 #include <cstring>
 
 #include "api/shim.hpp"
-#include "engine/check/merge.hpp"
-#include "engine/check/rotate.hpp"
 #include "engine/context/choices.hpp"
 #include "engine/context/context.hpp"
 #include "engine/context/isa.hpp"
@@ -191,7 +189,7 @@ heed_status heed_merge(const heed_context* context, const heed_merge_desc* desc,
     const heed::MergeProblem problem = heed::validate(heed::read_struct(desc, "desc"));
     const heed::Merge merge = {parts, part_outs, part_lses, out, lse};
     heed::validate(problem, merge);
-    if (c.checked) heed::check_merge(c, problem, merge);
+    if (c.checked) heed::audit_merge(c, problem, merge);
     heed::run_merge(c, problem, merge);
   });
 }
@@ -203,7 +201,7 @@ heed_status heed_rotate(const heed_context* context, const heed_rotate_desc* des
     const heed::RotateProblem problem = heed::validate(heed::read_struct(desc, "desc"));
     const heed::Rotate rotate = {from, positions, to};
     heed::validate(c, problem, rotate);
-    if (c.checked) heed::check_rotate(c, problem, rotate);
+    if (c.checked) heed::audit_rotate(c, problem, rotate);
     heed::run_rotate(c, problem, rotate);
   });
 }

@@ -3,8 +3,6 @@
 
 #include "api/heed.h"
 #include "api/shim.hpp"
-#include "engine/check/matrices.hpp"
-#include "engine/check/project.hpp"
 #include "engine/multihead/backward/plan.hpp"
 #include "engine/projection/project.hpp"
 #include "engine/projection/weights.hpp"
@@ -28,9 +26,7 @@ heed_status heed_weights_create(const heed_context* context, const heed_weights_
     heed_weights*& result = required(weights, "weights");
     const heed::MatrixToPrepare given =
         heed::validate(c, heed::read_struct(desc, "desc"), matrix, bias);
-    if (c.checked)
-      heed::check_to_prepare(
-          c, {"matrix", given.data, given.matrix, "bias", given.bias, given.bias_layout});
+    if (c.checked) heed::audit_weights(c, given);
     result = heed::make_weights(c, given);
   });
 }
@@ -59,7 +55,7 @@ heed_status heed_project(const heed_context* context, const heed_project_desc* d
     const heed::ProjectProblem problem = heed::validate(c, heed::read_struct(desc, "desc"), w);
     const heed::Project project = {x, y};
     heed::validate(problem, project);
-    if (c.checked) heed::check_project(c, problem, project);
+    if (c.checked) heed::audit_project(c, problem, project);
     heed::run_project(c, problem, project);
   });
 }

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "api/heed.h"
-#include "engine/check/run.hpp"
+#include "engine/audit/audit.hpp"
 #include "engine/context/context.hpp"
 #include "engine/dense/backward/plan.hpp"
 #include "engine/dense/strategy.hpp"
@@ -29,7 +29,7 @@ std::size_t lent_bytes(const Plan& plan) {
   return with_canaries(*plan.context, plan.workspace_bytes());
 }
 
-/// Runs a plan: in a checked context between the checks of engine/check, in a verbose one with a
+/// Runs a plan: in a checked context between the audits of engine/audit, in a verbose one with a
 /// line on stderr.
 template <class Plan, class Args>
 void run(const Plan& plan, const Args* args, void* workspace, std::size_t bytes) {
@@ -45,11 +45,12 @@ void run(const Plan& plan, const Args* args, void* workspace, std::size_t bytes)
   };
   if (!plan.context->checked) return run_once(workspace, bytes);
   const CheckedWorkspace lent(plan.workspace_bytes(), workspace, bytes);
-  check_before(plan, known, lent);
+  const Audit audit = audit_of(plan, known, lent);
+  audit.before(lent.begin(), lent.bytes());
   lent.place_canaries();
   run_once(lent.get(), plan.workspace_bytes());
   lent.check_canaries();
-  check_after(plan, known);
+  audit.after();
 }
 
 /// Whether plans of this type hold a graph.

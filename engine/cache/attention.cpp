@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "engine/dense/operands.hpp"
 #include "engine/dense/rotate.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
@@ -156,7 +157,7 @@ void CacheAttention::turn_queries(const Positions& positions) {
   const heed_allocator& allocator = cache_.context->allocator;
   validate(problem_, args_);
   RotateProblem turn{};
-  std::copy_n(shapes_of(problem_).query, 4, turn.sizes);
+  std::copy_n(query_axes(problem_).sizes, 4, turn.sizes);
   const auto& [batch, heads, rows, features] = turn.sizes;
   turn.rows = (Size(batch) * heads * rows).value();
   if (turn.rows == 0) return;

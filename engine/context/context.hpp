@@ -21,7 +21,7 @@ struct heed_context {
   std::uint32_t tile_q;   ///< asked for; 0 is tuned or automatic
   std::uint32_t tile_kv;  ///< asked for; 0 is tuned or automatic
   bool verbose;
-  bool checked;  ///< looks for mistakes of callers, see engine/check
+  bool checked;  ///< looks for mistakes of callers, see engine/audit
   heed::Caches caches;
   heed::CpuName cpu;
   heed::Tuning tuning;  ///< of tiles that nobody asked for

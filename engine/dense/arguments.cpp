@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "engine/dense/problem.hpp"
+#include "engine/dense/operands.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/tensor/element.hpp"
@@ -17,12 +17,7 @@ namespace {
 void check_offsets(const char* field, const std::int32_t* offsets, std::int64_t batch,
                    const char* total_field, std::int64_t total, const char* longest_field,
                    std::int64_t longest) {
-  if (total == 0) {
-    if (offsets != nullptr)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is given; it must be NULL with desc.%s 0", field,
-           total_field);
-    return;
-  }
+  if (total == 0) return;
   if (offsets == nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is NULL; desc.%s is %lld", field, total_field,
          static_cast<long long>(total));
@@ -61,9 +56,6 @@ void check_lengths(const Problem& p, const heed_attention_args& args) {
 
 /// The entries that sequences need: those past their lengths are not read.
 void check_block_table(const Problem& p, const heed_attention_args& args) {
-  if (p.pages == 0 && args.block_table != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "args.block_table is given; it must be NULL with desc.pages 0");
   if (p.pages == 0 || p.key_heads == 0) return;
   for (std::int64_t b = 0; b < p.batch; ++b) {
     const std::int64_t used = ceil_div(sequence_of(p, args, b).key_length, p.page_rows);
@@ -96,33 +88,13 @@ void check_weight_rows(const Problem& p, const std::int64_t* rows) {
   }
 }
 
-/// Tensors of 8 bits have scales, and no others; `name` is "key" or "value".
-void check_scales(const char* name, const StoredTensor& tensor, const RowSizes& keys) {
-  const bool scaled = is_scaled(tensor.layout.type);
-  if (!scaled && tensor.scales == nullptr) return;  // as a rule; to format takes 50 ns
-  char field[32];
-  std::snprintf(field, sizeof field, "args.%s_scales", name);
-  if (!scaled && tensor.scales != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s is given; it must be NULL unless desc.%s.dtype is HEED_DTYPE_I8 (5) or "
-         "HEED_DTYPE_F8_E4M3 (6)",
-         field, name);
-  // Of E4M3 there is one number, also for no keys.
-  const bool per_row = tensor.layout.type == ElementType::kI8;
-  if (per_row) return check_tensor(field, tensor.scales, tensor.scale_layout, keys.of);
-  check_pointer(field, tensor.scales, tensor.scale_layout, has_elements(keys.of));
-}
-
-/// An output that the arguments must have if, and only if, the descriptor asks for it.
-template <std::size_t kCount>
-void check_wanted(const char* field, const void* pointer, const Layout& layout, bool wanted,
-                  const char* by, const SizeField (&sizes)[kCount]) {
-  if (!wanted && pointer != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL with %s 0", field, by);
-  if (!wanted) return;
-  if (pointer == nullptr && has_elements(sizes))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL; %s asks for it", field, by);
-  check_tensor(field, pointer, layout, sizes);
+/// Every row of int8 has a scale; of E4M3 there is one, which may be given also for no keys.
+void check_scales(const char* field, const StoredTensor& tensor, const Axes& rows) {
+  const bool empty = is_empty(rows.sizes);
+  if (is_scaled(tensor.layout.type) && tensor.scales == nullptr && !empty)
+    refuse_pointer(field, nullptr, sizeof(float));
+  if (tensor.layout.type == ElementType::kI8 && tensor.scales != nullptr && empty)
+    refuse_empty(field, rows);
 }
 
 /// One number per query head, of the arithmetic's type.
@@ -148,28 +120,13 @@ void check_numbers(const Problem& p, const heed_attention_args& args) {
                     [](Real sink) { return !std::isnan(sink); });
 }
 
-void check_optional(const Problem& p, const heed_attention_args& args) {
-  check_alignment("args.key_lengths", args.key_lengths, sizeof(std::int32_t));
-  check_alignment("args.cu_seqlens_q", args.cu_seqlens_q, sizeof(std::int32_t));
-  check_alignment("args.cu_seqlens_k", args.cu_seqlens_k, sizeof(std::int32_t));
-  check_alignment("args.weight_rows", args.weight_rows, sizeof(std::int64_t));
-  check_alignment("args.block_table", args.block_table, sizeof(std::int32_t));
-  check_pointer("args.bias", args.bias, p.bias, false);
-  check_pointer("args.lse", args.lse, p.lse, false);
-  with_real(p.float64, [&](auto real) {
-    check_alignment("args.alibi_slopes", args.alibi_slopes, sizeof real);
-    check_alignment("args.sinks", args.sinks, sizeof real);
-    check_numbers<decltype(real)>(p, args);
-  });
+void check_options(const Problem& p, const heed_attention_args& args) {
+  with_real(p.float64, [&](auto real) { check_numbers<decltype(real)>(p, args); });
   if (args.alibi_slopes != nullptr && !p.offset_given && p.query_length != p.key_length)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "args.alibi_slopes is given with desc.alignment 0, desc.query_length %lld and "
          "desc.key_length %lld; distances over different lengths need a heed_alignment, 1 to 3",
          static_cast<long long>(p.query_length), static_cast<long long>(p.key_length));
-  if (p.hard && (args.sinks != nullptr || args.lse != nullptr))
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "args.%s is given; it must be NULL with desc.hard, which has no denominator",
-         args.sinks != nullptr ? "sinks" : "lse");
   if (args.score_function == nullptr && args.score_user != nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "args.score_user is given; it must be NULL without args.score_function");
@@ -177,42 +134,14 @@ void check_optional(const Problem& p, const heed_attention_args& args) {
 
 }  // namespace
 
-RowSizes query_sizes(const Problem& p) {
-  const bool whole = p.packed_queries > 0;
-  return {{{"batch", whole ? 1 : p.batch},
-           {"query_heads", p.query_heads},
-           {"query_length", whole ? 1 : p.query_length}}};
-}
-
-RowSizes key_sizes(const Problem& p) {
-  const bool whole = p.packed_keys > 0 || p.pages > 0;
-  return {{{"batch", whole ? 1 : p.batch},
-           {"key_heads", p.key_heads},
-           {"key_length", whole ? 1 : p.key_length}}};
-}
-
 void validate(const Problem& p, const heed_attention_args& args) {
   check_reserved("args.reserved", args.reserved);
-  const RowSizes rows = query_sizes(p);
-  const RowSizes keys = key_sizes(p);
-  check_tensor("args.query", args.query, p.query, rows.of);
-  check_tensor("args.key", args.key, p.key, keys.of);
-  check_tensor("args.value", args.value, p.value, keys.of);
-  check_scales("key", keys_of(p, args), keys);
-  check_scales("value", values_of(p, args), keys);
-  check_tensor("args.out", args.out, p.out, rows.of);
-  check_optional(p, args);
+  check_pointers<kAttentionOperands>(p, &args, p.float64);
+  check_scales("args.key_scales", keys_of(p, args), key_axes(p));
+  check_scales("args.value_scales", values_of(p, args), value_axes(p));
+  check_options(p, args);
   check_lengths(p, args);
   check_block_table(p, args);
-  check_wanted("args.weights", args.weights, p.weights, p.weights_point != HEED_WEIGHTS_NONE,
-               "desc.weights_point",
-               {{"batch", p.batch},
-                {"query_heads", p.query_heads},
-                {"query_length", p.query_length},
-                {"key_length", p.key_length}});
-  check_wanted("args.column_sums", args.column_sums, p.column_sums, p.sum_columns,
-               "desc.sum_columns",
-               {{"batch", p.batch}, {"query_heads", p.query_heads}, {"key_length", p.key_length}});
   check_weight_rows(p, args.weight_rows);
 }
 

@@ -67,15 +67,6 @@ void check_page_rows(std::int64_t rows);
 /// Throws an Error that names the field, its value and the bound.
 Problem validate(const heed_attention_desc& desc);
 
-/// The sizes of a problem's tensors, [batch, head, row, feature] or, last, key.
-struct Shapes {
-  Shape query, key, value, out;
-  Shape scales;  ///< of keys, and of values
-  Shape scores;  ///< of masks and biases that repeat nothing
-  Shape lse, weights, column_sums;
-};
-Shapes shapes_of(const Problem& problem);
-
 /// Throws unless a run has the tensors that it needs, and its lengths and rows make sense.
 void validate(const Problem& problem, const heed_attention_args& args);
 
@@ -92,14 +83,6 @@ inline StoredTensor keys_of(const Problem& p, const heed_attention_args& args) {
 inline StoredTensor values_of(const Problem& p, const heed_attention_args& args) {
   return {args.value, p.value, args.value_scales, p.value_scales};
 }
-
-/// The sizes of tensors of query rows, or of keys. Packed tensors have rows, and pools keys,
-/// whatever sequences these belong to.
-struct RowSizes {
-  SizeField of[3];
-};
-RowSizes query_sizes(const Problem& problem);
-RowSizes key_sizes(const Problem& problem);
 
 /// One item of the batch, with the lengths that a run's arguments give it.
 struct Sequence {

@@ -1,6 +1,6 @@
 #include <cstdio>
 
-#include "engine/dense/problem.hpp"
+#include "engine/dense/operands.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 
@@ -95,14 +95,15 @@ bool is_float64(const heed_attention_desc& desc) {
 
 /// The scales of the tensor `name`, "key" or "value": one per row, or one that all rows share.
 Layout scale_layout(const char* name, const heed_layout& given, const heed_layout& of,
-                    const Shape& shape, bool packed) {
+                    const Axes& axes) {
   char field[32];
   std::snprintf(field, sizeof field, "desc.%s_scales", name);
   if (of.dtype == HEED_DTYPE_I8) {
     if (given.dtype != HEED_DTYPE_DEFAULT && given.dtype != HEED_DTYPE_F32)
       fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must be 0 or HEED_DTYPE_F32 (1)",
            field, given.dtype);
-    return input_layout(field, given, shape, ElementType::kF32, packed);
+    return input_layout(field, given, axes.sizes, ElementType::kF32,
+                        axes.nesting == Nesting::kPackedRows);
   }
   if (!is_unset(given))
     fail(
@@ -111,29 +112,6 @@ Layout scale_layout(const char* name, const heed_layout& given, const heed_layou
         "a scale per row",
         field, name, of.dtype);
   return {ElementType::kF32, sizeof(float), {0, 0, 0, 0}};
-}
-
-void resolve_layouts(const heed_attention_desc& desc, Problem& p) {
-  const Shapes s = shapes_of(p);
-  const bool packed_q = p.packed_queries > 0;
-  const bool packed_k = p.packed_keys > 0;
-  p.query = input_layout("desc.query", desc.query, s.query, ElementType::kF32, packed_q);
-  p.key = stored_layout("desc.key", desc.key, s.key, ElementType::kF32, packed_k);
-  p.value = stored_layout("desc.value", desc.value, s.value, ElementType::kF32, packed_k);
-  p.key_scales = scale_layout("key", desc.key_scales, desc.key, s.scales, packed_k);
-  p.value_scales = scale_layout("value", desc.value_scales, desc.value, s.scales, packed_k);
-  p.out = output_layout("desc.out", desc.out, s.out, ElementType::kF32, packed_q);
-
-  const ElementType real = real_type(p.float64);
-  p.mask = score_layout("desc.mask", desc.mask, s.scores, ElementType::kMask);
-  p.bias = score_layout("desc.bias", desc.bias, s.scores, real);
-  p.lse = output_layout("desc.lse", desc.lse, s.lse, real);
-  if (packed_q) p.lse.strides.batch = 0;
-  check_lse_type("desc.lse", desc.lse);
-  if (p.weights_point != HEED_WEIGHTS_NONE)
-    p.weights = output_layout("desc.weights", desc.weights, s.weights, real);
-  if (p.sum_columns)
-    p.column_sums = output_layout("desc.column_sums", desc.column_sums, s.column_sums, real);
 }
 
 /// Where positions count from: p.bottom_right, p.offset, p.offset_given.
@@ -201,26 +179,6 @@ void check_page_rows(std::int64_t rows) {
          static_cast<long long>(rows), static_cast<long long>(kStep));
 }
 
-Shapes shapes_of(const Problem& p) {
-  const bool packed_q = p.packed_queries > 0;
-  const bool packed_k = p.packed_keys > 0;
-  const std::int64_t q_batch = packed_q ? 1 : p.batch;
-  const std::int64_t k_batch = p.pages > 0 ? p.pages : packed_k ? 1 : p.batch;
-  const std::int64_t q_rows = packed_q ? p.packed_queries : p.query_length;
-  const std::int64_t k_rows = p.pages > 0 ? p.page_rows : packed_k ? p.packed_keys : p.key_length;
-  const std::int64_t listed = p.weight_rows > 0 ? p.weight_rows : p.query_length;
-  return {{q_batch, p.query_heads, q_rows, p.features},
-          {k_batch, p.key_heads, k_rows, p.features},
-          {k_batch, p.key_heads, k_rows, p.value_features},
-          {q_batch, p.query_heads, q_rows, p.value_features},
-          {k_batch, p.key_heads, k_rows, 1},
-          {p.batch, p.query_heads, p.query_length, p.key_length},
-          // [heads, rows] also where rows are packed: one number per row leaves no room for heads.
-          {q_batch, p.query_heads, q_rows, 1},
-          {p.batch, p.query_heads, listed, p.key_length},
-          {p.batch, p.query_heads, p.key_length, 1}};
-}
-
 Problem validate(const heed_attention_desc& given) {
   heed_attention_desc desc = given;
   fill_defaults(desc);
@@ -242,7 +200,9 @@ Problem validate(const heed_attention_desc& given) {
   resolve_offset(desc, p);
   resolve_window(desc, p);
   resolve_outputs(desc, p);
-  resolve_layouts(desc, p);
+  resolve_layouts(kAttentionOperands, &desc, p.float64, p);
+  p.key_scales = scale_layout("key", desc.key_scales, desc.key, key_scale_axes(p));
+  p.value_scales = scale_layout("value", desc.value_scales, desc.value, value_scale_axes(p));
   return p;
 }
 

@@ -35,7 +35,9 @@ struct GraphProblem : Scaling {
   Matrix w_edge_key, w_edge_value;        ///< with edge_width
   Layout bias;                            ///< of b_query, b_key and b_value
 
-  bool has_data() const { return inputs != HEED_GRAPH_PROJECTED || residual; }
+  bool is_projected() const { return inputs == HEED_GRAPH_PROJECTED; }
+  bool has_data() const { return !is_projected() || residual; }
+  bool shares_matrices() const { return inputs == HEED_GRAPH_SHARED; }
   /// Whether rows of out must be copied to be the data of the next step.
   bool copies_data() const {
     return steps > 1 && out_heads() > 1 && out.strides.head != value_features * out.strides.feature;

@@ -1,5 +1,5 @@
 #include "engine/graph/graph.hpp"
-#include "engine/graph/problem.hpp"
+#include "engine/graph/operands.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 
@@ -58,103 +58,6 @@ void resolve_widths(const heed_graph_attention_desc& desc, GraphProblem& p) {
          static_cast<long long>(row));
 }
 
-/// Refuses a layout that is not 0 although the problem has no such tensor.
-void check_unused(const char* field, const heed_layout& given, bool used, const char* when) {
-  const bool zero = given.dtype == 0 && given.reserved == 0 && given.stride_batch == 0 &&
-                    given.stride_head == 0 && given.stride_row == 0 && given.stride_feature == 0;
-  if (!used && !zero)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be 0 %s", field, when);
-}
-
-/// Checks that the fields of a descriptor share.
-class Layouts {
- public:
-  Layouts(const heed_graph_attention_desc& desc, GraphProblem& problem)
-      : desc_(desc), p_(problem) {}
-
-  void resolve() {
-    const bool projected = p_.inputs == HEED_GRAPH_PROJECTED;
-    const char* const not_projected = "unless desc.inputs is HEED_GRAPH_PROJECTED (0)";
-    const char* const no_data = "where nothing has data";
-    const char* const no_edges = "with desc.edge_width 0";
-    p_.query =
-        input("desc.query", desc_.query, nodes(p_.heads, p_.features), projected, not_projected);
-    p_.key = input("desc.key", desc_.key, sources(p_.heads, p_.features), projected, not_projected);
-    p_.value = input("desc.value", desc_.value, sources(p_.heads, p_.value_features), projected,
-                     not_projected);
-    p_.data = input("desc.data", desc_.data, nodes(1, p_.width), p_.has_data(), no_data);
-    p_.edge_data = input("desc.edge_data", desc_.edge_data, edges(1, p_.edge_width),
-                         p_.edge_width > 0, no_edges);
-    p_.edge_bias =
-        input_layout("desc.edge_bias", desc_.edge_bias, edges(p_.heads, 1).of, real(), true);
-    p_.out = output_layout("desc.out", desc_.out, nodes(p_.out_heads(), p_.value_features).of,
-                           ElementType::kF32, true);
-    p_.lse = output_layout("desc.lse", desc_.lse, nodes(p_.heads, 1).of, real(), true);
-    check_lse_type("desc.lse", desc_.lse);
-    p_.weights = output_layout("desc.weights", desc_.weights, edges(p_.heads, 1).of, real(), true);
-    resolve_matrices();
-  }
-
- private:
-  struct Sizes {
-    Shape of;
-  };
-  Sizes nodes(std::int64_t heads, std::int64_t features) const {
-    return {{1, heads, p_.nodes, features}};
-  }
-  Sizes sources(std::int64_t heads, std::int64_t features) const {
-    return {{1, heads, p_.sources, features}};
-  }
-  Sizes edges(std::int64_t heads, std::int64_t features) const {
-    return {{1, heads, p_.edges_given, features}};
-  }
-  ElementType real() const { return real_type(p_.float64); }
-
-  Layout input(const char* field, const heed_layout& given, const Sizes& sizes, bool used,
-               const char* unless) const {
-    check_unused(field, given, used, unless);
-    if (!used) return {};
-    const Layout layout = input_layout(field, given, sizes.of, real(), true);
-    check_arithmetic(field, layout.type, p_.float64);
-    return layout;
-  }
-
-  /// One matrix, or one per node.
-  Matrix matrix(const char* field, const heed_matrix_layout& given, std::int64_t in,
-                std::int64_t out, bool used, bool per_node, const char* unless) const {
-    const heed_layout layout = {given.dtype, given.reserved,  given.stride_matrix,
-                                0,           given.stride_in, given.stride_out};
-    check_unused(field, layout, used, unless);
-    if (!used) return {};
-    if (!per_node) return check_matrix(field, given, 0, in, out, p_.float64);
-    const Layout nodes =
-        input_layout(field, layout, {p_.nodes, 1, in, out}, real(), false, kMatrixStrides);
-    check_arithmetic(field, nodes.type, p_.float64);
-    return {nodes, in, in, out};
-  }
-
-  void resolve_matrices() {
-    const bool made = p_.inputs != HEED_GRAPH_PROJECTED;
-    const bool per_node = p_.inputs == HEED_GRAPH_PER_NODE;
-    const std::int64_t keys = p_.keys_width;
-    const std::int64_t values = p_.values_width;
-    const char* const unless = "with desc.inputs 0";
-    p_.w_query = matrix("desc.w_query", desc_.w_query, p_.width, keys, made, per_node, unless);
-    p_.w_key = matrix("desc.w_key", desc_.w_key, p_.width, keys, made, per_node, unless);
-    p_.w_value = matrix("desc.w_value", desc_.w_value, p_.width, values, made, per_node, unless);
-    p_.bias = check_vector("desc.bias_dtype", desc_.bias_dtype, p_.float64);
-    const bool edges = p_.edge_width > 0;
-    const char* const no_edges = "with desc.edge_width 0";
-    p_.w_edge_key =
-        matrix("desc.w_edge_key", desc_.w_edge_key, p_.edge_width, keys, edges, false, no_edges);
-    p_.w_edge_value = matrix("desc.w_edge_value", desc_.w_edge_value, p_.edge_width, values, edges,
-                             false, no_edges);
-  }
-
-  const heed_graph_attention_desc& desc_;
-  GraphProblem& p_;
-};
-
 }  // namespace
 
 GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& given) {
@@ -184,7 +87,8 @@ GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& 
   static_cast<Scaling&>(p) = resolve_scaling(desc.scale, desc.softcap, desc.temperature, desc.hard,
                                              desc.features, p.float64);
   resolve_widths(desc, p);
-  Layouts(desc, p).resolve();
+  resolve_layouts(kGraphOperands, &desc, p.float64, p);
+  p.bias = check_vector("desc.bias_dtype", desc.bias_dtype, p.float64);
   return p;
 }
 

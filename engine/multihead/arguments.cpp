@@ -1,5 +1,5 @@
 // Checks the arguments of a block's run.
-#include "engine/multihead/problem.hpp"
+#include "engine/multihead/operands.hpp"
 #include "engine/projection/given.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"
@@ -7,49 +7,32 @@
 namespace heed {
 namespace {
 
-void check_no_matrix(const GivenMatrix& given) {
-  if (given.w == nullptr && given.b == nullptr && given.p == nullptr) return;
-  fail(HEED_STATUS_INVALID_ARGUMENT,
-       "%s is given; it must be NULL unless desc.combine is HEED_COMBINE_CONCAT (0) or "
-       "HEED_COMBINE_TENSOR (4)",
-       given.w != nullptr ? given.w_field : (given.b != nullptr ? given.b_field : given.p_field));
-}
-
 void check_matrices(const MultiheadProblem& p, const heed_multihead_args& args,
                     const PreparedFor& products) {
-  check_given(
-      {"args.w_query", args.w_query, "args.b_query", args.b_query, "args.p_query", args.p_query},
-      p.w_query, p.bias, p.float64(), products);
-  check_given({"args.w_key", args.w_key, "args.b_key", args.b_key, "args.p_key", args.p_key},
-              p.w_key, p.bias, p.float64(), products);
-  check_given(
-      {"args.w_value", args.w_value, "args.b_value", args.b_value, "args.p_value", args.p_value},
-      p.w_value, p.bias, p.float64(), products);
-  const GivenMatrix out = {"args.w_out", args.w_out,   "args.b_out",
-                           args.b_out,   "args.p_out", args.p_out};
+  check_given(HEED_GIVEN_MATRIX(args, query), p.w_query, p.float64(), products);
+  check_given(HEED_GIVEN_MATRIX(args, key), p.w_key, p.float64(), products);
+  check_given(HEED_GIVEN_MATRIX(args, value), p.w_value, p.float64(), products);
   if (p.combine == HEED_COMBINE_CONCAT && args.w_out == nullptr && args.p_out == nullptr)
     fail(
         HEED_STATUS_INVALID_ARGUMENT,
         "args.w_out and args.p_out are both NULL; give one of them, or heads stay as they are with "
         "desc.combine HEED_COMBINE_HEADS (5)");
-  if (p.has_w_out()) return check_given(out, p.w_out, p.bias, p.float64(), products);
-  check_no_matrix(out);
+  if (p.has_w_out())
+    check_given(HEED_GIVEN_MATRIX(args, out), p.w_out, p.float64(), products);
+  else if (args.p_out != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "args.p_out is given; it must be NULL %s", kHasWOut.unless);
 }
 
 void check_head_weights(const MultiheadProblem& p, const void* head_weights) {
   const bool wanted = p.combine == HEED_COMBINE_WEIGHTED;
-  if (wanted == (head_weights != nullptr))
-    return check_pointer("args.head_weights", head_weights, p.reals, false);
-  fail(HEED_STATUS_INVALID_ARGUMENT,
-       "args.head_weights is %s with desc.combine %d; it must be given with HEED_COMBINE_WEIGHTED "
-       "(1) and NULL otherwise",
-       wanted ? "NULL" : "given", static_cast<int>(p.combine));
+  if (wanted != (head_weights != nullptr))
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "args.head_weights is %s with desc.combine %d; it must be given with "
+         "HEED_COMBINE_WEIGHTED (1) and NULL otherwise",
+         wanted ? "NULL" : "given", static_cast<int>(p.combine));
 }
 
-void check_inputs(const MultiheadProblem& p, const heed_multihead_args& args) {
-  check_tensor("args.input_query", args.input_query, p.input_query, query_sizes(p.attention).of);
-  if (args.input_key != nullptr)
-    check_tensor("args.input_key", args.input_key, p.input_key, key_sizes(p.attention).of);
+void check_one_input(const MultiheadProblem& p, const heed_multihead_args& args) {
   if (args.input_key == nullptr && p.key_rows > 0 && !p.one_input_fits)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "args.input_key is NULL; input_query can stand for it only with as many rows and "
@@ -95,7 +78,8 @@ void validate(const MultiheadProblem& p, const heed_multihead_args& args,
               const heed_attention_args& attention, const PreparedFor& products,
               std::size_t kept_bytes) {
   check_reserved("args.reserved", args.reserved);
-  check_inputs(p, args);
+  check_inputs<kBlockOperands>(p, &args, p.float64());
+  check_one_input(p, args);
   check_matrices(p, args, products);
   check_head_weights(p, args.head_weights);
   check_kept(p, args, kept_bytes);

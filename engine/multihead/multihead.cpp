@@ -4,6 +4,7 @@
 
 #include "engine/dense/scores.hpp"
 #include "engine/dense/strategy.hpp"
+#include "engine/multihead/operands.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"
 #include "engine/tensor/heads.hpp"
@@ -184,7 +185,7 @@ heed_attention_args checked_arguments(const heed_multihead_plan& plan,
   const MultiheadProblem& p = plan.problem;
   std::byte* const tensors = p.keep ? static_cast<std::byte*>(args.kept) : workspace;
   const heed_attention_args attention = placed_arguments(plan, args, tensors);
-  check_tensor("args.out", args.out, p.out, query_sizes(p.attention).of);
+  check_outputs<kBlockOperands>(p, &args, p.float64());
   validate(p, args, attention, prepared_for(*plan.context), plan.space.kept_bytes);
   return attention;
 }

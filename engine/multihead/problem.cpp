@@ -1,5 +1,4 @@
-#include "engine/multihead/problem.hpp"
-
+#include "engine/multihead/operands.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/structs.hpp"
@@ -60,48 +59,18 @@ void resolve_widths(const heed_multihead_desc& desc, MultiheadProblem& p) {
          static_cast<long long>(natural));
 }
 
-void resolve_tensors(const heed_multihead_desc& desc, MultiheadProblem& p) {
-  const Problem& a = p.attention;
-  const bool packed_q = a.packed_queries > 0;
-  const bool packed_k = a.packed_keys > 0;
-  const Shape query = {packed_q ? 1 : a.batch, 1, packed_q ? a.packed_queries : a.query_length,
-                       p.width_query};
-  const Shape key = {packed_k ? 1 : a.batch, 1, packed_k ? a.packed_keys : a.key_length,
-                     p.width_key};
-  const Shape out = {query[0], 1, query[2], p.width_out};
-  const ElementType real = real_type(a.float64);
-  check_no_heads("desc.input_query", desc.input_query);
-  check_no_heads("desc.input_key", desc.input_key);
-  check_no_heads("desc.out", desc.out);
-  p.input_query = input_layout("desc.input_query", desc.input_query, query, real, packed_q);
-  p.input_key = input_layout("desc.input_key", desc.input_key, key, real, packed_k);
-  p.out = output_layout("desc.out", desc.out, out, real, packed_q);
-  check_arithmetic("desc.input_key", p.input_key.type, a.float64);
-  check_arithmetic("desc.out", p.out.type, a.float64);
-  const auto rows = [](const Shape& of, const char* length) {
-    return (Size(of[0]) * of[2])
-        .checked("the number of rows", {{"desc.attention->batch", of[0]}, {length, of[2]}});
+void resolve_rows(MultiheadProblem& p) {
+  const Axes query = query_axes(p.attention);
+  const Axes key = key_axes(p.attention);
+  const auto rows = [](const Axes& of, const char* length) {
+    return (Size(of.sizes[0]) * of.sizes[2])
+        .checked("the number of rows",
+                 {{"desc.attention->batch", of.sizes[0]}, {length, of.sizes[2]}});
   };
   p.query_rows = rows(query, "desc.attention->query_length");
   p.key_rows = rows(key, "desc.attention->key_length");
-  p.one_input_fits = p.width_query == p.width_key && query[0] == key[0] && query[2] == key[2] &&
-                     packed_q == packed_k;
-}
-
-void resolve_matrices(const heed_multihead_desc& desc, MultiheadProblem& p) {
-  const Problem& a = p.attention;
-  const auto matrix = [&](const char* field, const heed_matrix_layout& given, std::int64_t in,
-                          std::int64_t out) {
-    return check_matrix(field, given, 0, in, out, a.float64);
-  };
-  p.w_query = matrix("desc.w_query", desc.w_query, p.width_query, p.queries_width);
-  p.w_key = matrix("desc.w_key", desc.w_key, p.width_key, p.keys_width);
-  p.w_value = matrix("desc.w_value", desc.w_value, p.width_key, p.values_width);
-  p.w_out =
-      check_matrix("desc.w_out", desc.w_out, p.w_out_heads(),
-                   p.w_out_heads() == 0 ? p.heads_width : a.value_features, p.width_out, a.float64);
-  p.bias = check_vector("desc.bias_dtype", desc.bias_dtype, a.float64);
-  p.reals = check_vector("head_weights", HEED_DTYPE_DEFAULT, a.float64);
+  p.one_input_fits = p.width_query == p.width_key && query.sizes[0] == key.sizes[0] &&
+                     query.sizes[2] == key.sizes[2] && query.nesting == key.nesting;
 }
 
 }  // namespace
@@ -119,8 +88,9 @@ MultiheadProblem validate(const heed_multihead_desc& desc) {
          "desc.keep is 1; it must be 0 where desc.attention->hard is 1: hard attention is not "
          "differentiable");
   resolve_widths(desc, p);
-  resolve_tensors(desc, p);
-  resolve_matrices(desc, p);
+  resolve_layouts(kBlockOperands, &desc, p.float64(), p);
+  p.bias = check_vector("desc.bias_dtype", desc.bias_dtype, p.float64());
+  resolve_rows(p);
   return p;
 }
 

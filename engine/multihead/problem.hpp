@@ -23,7 +23,6 @@ struct MultiheadProblem {
   Matrix w_query, w_key, w_value;
   Matrix w_out;         ///< if has_w_out()
   Layout bias;          ///< of every bias
-  Layout reals;         ///< of head_weights
   bool one_input_fits;  ///< input_query may serve as input_key
   bool keep;            ///< a run leaves what gradients need
 
@@ -46,7 +45,7 @@ MultiheadProblem validate(const heed_multihead_desc& desc);
 /// The arguments of the attention inside, or defaults if none are given.
 heed_attention_args read_attention_args(const heed_multihead_args& args);
 
-/// Throws unless the arguments of a run make sense, but for those of out. `attention` is
+/// Throws unless the arguments of a run make sense, except for out. `attention` is
 /// args.attention with the projections' places filled in, `products` what prepared matrices must be
 /// prepared for, and `kept_bytes` what args.kept must have.
 void validate(const MultiheadProblem& problem, const heed_multihead_args& args,

@@ -16,6 +16,13 @@ struct GivenMatrix {
   const heed_weights* p;
 };
 
+/// That of an input, as in "query".
+#define HEED_GIVEN_MATRIX(args, input)                                                        \
+  {                                                                                           \
+    "args.w_" #input, (args).w_##input, "args.b_" #input, (args).b_##input, "args.p_" #input, \
+        (args).p_##input                                                                      \
+  }
+
 /// What a run's products want of prepared matrices.
 struct PreparedFor {
   Backend backend;
@@ -23,8 +30,8 @@ struct PreparedFor {
 };
 PreparedFor prepared_for(const heed_context& context);
 
-/// Throws an Error unless one of the two is given and fits the matrix, or its bias the layout.
-void check_given(const GivenMatrix& given, const Matrix& matrix, const Layout& bias, bool float64,
+/// Throws an Error unless one of the two is given, and a prepared one fits the matrix.
+void check_given(const GivenMatrix& given, const Matrix& matrix, bool float64,
                  const PreparedFor& products);
 
 /// Throws unless what `field` names is prepared for the products of `of`, as in "plan".

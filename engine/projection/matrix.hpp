@@ -41,27 +41,6 @@ struct Packing {
   }
 };
 
-/// Where the elements of a checked matrix lie. Several matrices may lie one below the other:
-/// feature in `i` is row i % in_each of matrix i / in_each.
-struct Matrix {
-  Layout layout;  ///< strides: batch from matrix to matrix, row over in, feature over out
-  std::int64_t in_each;
-  std::int64_t in;  ///< of all matrices
-  std::int64_t out;
-};
-
-/// Throws an Error that names `field` (as in "desc.w_query") unless every address is in range and
-/// the type fits the arithmetic, and the elements of one that is written lie apart. 0 matrices:
-/// one, which has no next.
-Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int64_t matrices,
-                    std::int64_t in_each, std::int64_t out, bool float64, bool written = false);
-
-/// Throws unless both the arithmetic and the type are float64, or neither is.
-void check_arithmetic(const char* field, ElementType type, bool float64);
-
-/// The layout of vectors; `field` names their heed_dtype.
-Layout check_vector(const char* field, std::uint32_t dtype, bool float64);
-
 /// Features in [k, k + ins) by features out [x, x + outs) of a matrix: the unit of packing. Packed
 /// as the kernels' pack_values does it, [out block][in][value_block].
 struct TileOf {

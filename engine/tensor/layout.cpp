@@ -153,6 +153,8 @@ void check_choice(const char* field, std::uint32_t value, const char* kind, int 
          most);
 }
 
+Layout side_by_side(ElementType type) { return side_by_side(type, bytes_of(type)); }
+
 bool is_unset(const heed_layout& given) {
   const heed_layout unset = HEED_LAYOUT_INIT;
   return std::memcmp(&given, &unset, sizeof unset) == 0;
@@ -167,10 +169,6 @@ void check_no_heads(const char* field, const heed_layout& given) {
   if (given.stride_head != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s.stride_head is %lld; it must be 0: it has no heads",
          field, static_cast<long long>(given.stride_head));
-}
-
-bool is_empty(const Shape& shape) {
-  return shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
 }
 
 Layout input_layout(const char* field, const heed_layout& given, const Shape& shape,
@@ -189,6 +187,53 @@ Layout output_layout(const char* field, const heed_layout& given, const Shape& s
       layout_of(field, given, shape, default_type, packed, HEED_DTYPE_F16, nullptr);
   check_apart(field, layout.strides, shape, strides);
   return layout;
+}
+
+void check_arithmetic(const char* field, ElementType type, bool float64) {
+  if ((type == ElementType::kF64) == float64) return;
+  if (float64)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s.dtype is %d; it must be HEED_DTYPE_F64 (2) or 0, as the arithmetic is float64", field,
+         static_cast<int>(type) + 1);  // a heed_dtype
+  fail(HEED_STATUS_INVALID_ARGUMENT,
+       "%s.dtype is HEED_DTYPE_F64 (2); the arithmetic is float32, so it must not be", field);
+}
+
+Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int64_t matrices,
+                    std::int64_t in_each, std::int64_t out, bool float64, bool written) {
+  if (matrices == 0 && given.stride_matrix != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s.stride_matrix is %lld; it must be 0: there is one matrix", field,
+         static_cast<long long>(given.stride_matrix));
+  matrices = std::max<std::int64_t>(matrices, 1);
+  const heed_layout strides = {given.dtype, given.reserved,  given.stride_matrix,
+                               0,           given.stride_in, given.stride_out};
+  const Shape shape = {matrices, 1, in_each, out};
+  Matrix matrix{};
+  const ElementType real = real_type(float64);
+  matrix.layout = written ? output_layout(field, strides, shape, real, false, kMatrixStrides)
+                          : input_layout(field, strides, shape, real, false, kMatrixStrides);
+  check_arithmetic(field, matrix.layout.type, float64);
+  matrix.in = (Size(matrices) * in_each)
+                  .checked(field, {{"the number of matrices", matrices}, {"of rows", in_each}});
+  // Matrices that follow each other as their rows do count as one.
+  const Strides& s = matrix.layout.strides;
+  const bool one = matrices == 1 || s.batch == in_each * s.row;
+  matrix.in_each = one ? matrix.in : in_each;
+  matrix.out = out;
+  return matrix;
+}
+
+Layout check_vector(const char* field, std::uint32_t dtype, bool float64) {
+  if (dtype > HEED_DTYPE_F16)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %u; it must be a heed_dtype, 0 to 4", field, dtype);
+  if (dtype != 0 && (dtype == HEED_DTYPE_F64) != float64)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %u; it must be %s where the arithmetic is %s", field,
+         dtype, float64 ? "HEED_DTYPE_F64 (2)" : "another than HEED_DTYPE_F64 (2)",
+         float64 ? "float64" : "float32");
+  const heed_layout side_by_side = {dtype, 0, 0, 0, 0, 0};
+  const Shape shape = {1, 1, 1, 1};
+  return input_layout(field, side_by_side, shape, real_type(float64));
 }
 
 void check_lse_type(const char* field, const heed_layout& given) {

@@ -25,7 +25,24 @@ struct Layout {
 /// The sizes of the four axes.
 using Shape = std::int64_t[4];
 
-bool is_empty(const Shape& shape);
+inline bool is_empty(const Shape& shape) {
+  return shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
+}
+
+/// The layout of elements that lie side by side along the last axis.
+Layout side_by_side(ElementType type);
+inline Layout side_by_side(ElementType type, std::int64_t bytes) {
+  return {type, bytes, {0, 0, 0, 1}};
+}
+
+/// Where the elements of a checked matrix lie. Several matrices may lie one below the other:
+/// feature in `i` is row i % in_each of matrix i / in_each.
+struct Matrix {
+  Layout layout;  ///< strides: batch from matrix to matrix, row over in, feature over out
+  std::int64_t in_each;
+  std::int64_t in;  ///< of all matrices
+  std::int64_t out;
+};
 
 /// How far a stride steps, in either direction.
 inline std::int64_t magnitude(std::int64_t stride) {
@@ -68,6 +85,18 @@ Layout input_layout(const char* field, const heed_layout& given, const Shape& sh
 /// The same for a tensor that may also be of 8 bits.
 Layout stored_layout(const char* field, const heed_layout& given, const Shape& shape,
                      ElementType default_type, bool packed);
+
+/// Throws an Error that names `field` (as in "desc.w_query") unless every address is in range and
+/// the type fits the arithmetic, and the elements of one that is written lie apart. 0 matrices:
+/// one, which has no next.
+Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int64_t matrices,
+                    std::int64_t in_each, std::int64_t out, bool float64, bool written = false);
+
+/// Throws unless both the arithmetic and the type are float64, or neither is.
+void check_arithmetic(const char* field, ElementType type, bool float64);
+
+/// The layout of vectors; `field` names their heed_dtype.
+Layout check_vector(const char* field, std::uint32_t dtype, bool float64);
 
 /// Like input_layout, but also throws if elements would overlap.
 Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,

@@ -26,7 +26,7 @@ ROOMS = {
     "graph": [*COMMON, "projection"],
     "cache": [*COMMON, "dense"],
     "mpi": ["runtime"],
-    "check": [*COMMON, "projection", "dense", "multihead", "graph", "cache", "dense/backward"],
+    "audit": [*COMMON, "projection", "dense", "multihead", "graph", "cache", "dense/backward"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

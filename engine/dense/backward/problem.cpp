@@ -1,5 +1,4 @@
-#include "engine/dense/backward/problem.hpp"
-
+#include "engine/dense/backward/operands.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"
 
@@ -33,16 +32,11 @@ void check_differentiable(const heed_attention_desc& desc) {
 
 namespace {
 
-/// Gradients are float64 where, and only where, the arithmetic is.
-void check_type(const char* field, const heed_layout& given, bool float64) {
-  if (given.dtype != HEED_DTYPE_DEFAULT && (given.dtype == HEED_DTYPE_F64) != float64)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must %s, as query is", field,
-         given.dtype, float64 ? "be HEED_DTYPE_F64 (2)" : "not be HEED_DTYPE_F64 (2)");
-}
-
 /// The gradient of a bias has the bias's sizes, and like a bias any type.
 void resolve_bias(const heed_score_layout& given, const heed_score_layout& bias,
-                  const Shape& scores, BackwardProblem& p) {
+                  BackwardProblem& p) {
+  const Axes axes = score_axes(p.attention);
+  const Shape& scores = axes.sizes;
   score_sizes("desc.bias", bias, scores, p.bias_sizes);
   const char* const names[4] = {"batch", "heads", "rows", "keys"};
   const std::int64_t sizes[4] = {given.batch, given.heads, given.rows, given.keys};
@@ -72,26 +66,8 @@ BackwardProblem validate(const heed_attention_backward_desc& desc) {
     check_differentiable(attention);
     p.attention = validate(attention);
   });
-  const Shapes s = shapes_of(p.attention);
-  const ElementType real = real_type(p.attention.float64);
-  const bool packed_q = p.attention.packed_queries > 0;
-  const bool packed_k = p.attention.packed_keys > 0;
-  const auto check = [&](const char* field, const heed_layout& given) -> const heed_layout& {
-    check_type(field, given, p.attention.float64);
-    return given;
-  };
-  p.grad_out =
-      input_layout("desc.grad_out", check("desc.grad_out", desc.grad_out), s.out, real, packed_q);
-  check_lse_type("desc.grad_lse", desc.grad_lse);
-  p.grad_lse = input_layout("desc.grad_lse", desc.grad_lse, s.lse, real);
-  if (packed_q) p.grad_lse.strides.batch = 0;
-  p.grad_query = output_layout("desc.grad_query", check("desc.grad_query", desc.grad_query),
-                               s.query, real, packed_q);
-  p.grad_key =
-      output_layout("desc.grad_key", check("desc.grad_key", desc.grad_key), s.key, real, packed_k);
-  p.grad_value = output_layout("desc.grad_value", check("desc.grad_value", desc.grad_value),
-                               s.value, real, packed_k);
-  resolve_bias(desc.grad_bias, attention.bias, s.scores, p);
+  resolve_layouts(kBackwardOperands, &desc, p.attention.float64, p);
+  resolve_bias(desc.grad_bias, attention.bias, p);
   return p;
 }
 
@@ -105,36 +81,15 @@ void validate(const BackwardProblem& problem, const BackwardArgs& args, const ch
   const heed_attention_backward_args& given = args.given;
   check_reserved("args.reserved", given.reserved);
   within(attention, [&] { validate(p, args.attention); });
-  const RowSizes rows = query_sizes(p);
-  if (has_elements(rows.of) && args.attention.lse == nullptr)
+  if (!is_empty(query_axes(p).sizes) && args.attention.lse == nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "%s->lse is NULL; gradients need what heed_attention wrote there", attention);
-  check_tensor("args.grad_out", given.grad_out, problem.grad_out, rows.of);
-  check_pointer("args.grad_lse", given.grad_lse, problem.grad_lse, false);
-  check_pointer("args.grad_query", given.grad_query, problem.grad_query, false);
-  check_pointer("args.grad_key", given.grad_key, problem.grad_key, false);
-  check_pointer("args.grad_value", given.grad_value, problem.grad_value, false);
-  check_pointer("args.grad_bias", given.grad_bias, problem.grad_bias, false);
-  const auto check_beside = [&](const char* field, const void* gradient, const char* of_field,
-                                const void* of) {
-    if (gradient != nullptr && of == nullptr)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL without %s->%s", field,
-           attention, of_field);
-  };
-  check_beside("args.grad_bias", given.grad_bias, "bias", args.attention.bias);
-  check_beside("args.grad_sinks", given.grad_sinks, "sinks", args.attention.sinks);
-  check_beside("args.grad_alibi_slopes", given.grad_alibi_slopes, "alibi_slopes",
-               args.attention.alibi_slopes);
+  check_pointers<kBackwardOperands>(problem, &given, p.float64, {&args.attention, attention});
   const bool function = args.attention.score_function != nullptr;
   if (function != (given.score_gradient != nullptr))
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "args.score_gradient is %s with %s->score_function %s; both or neither",
          function ? "NULL" : "given", attention, function ? "given" : "NULL");
-  const std::int64_t bytes = real_bytes(p.float64);
-  check_alignment("args.grad_sinks", given.grad_sinks, bytes);
-  check_alignment("args.grad_alibi_slopes", given.grad_alibi_slopes, bytes);
-  check_alignment("args.grad_scale", given.grad_scale, bytes);
-  check_alignment("args.grad_temperature", given.grad_temperature, bytes);
 }
 
 }  // namespace heed

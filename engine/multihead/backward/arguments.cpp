@@ -1,52 +1,10 @@
 // Checks the arguments of a run of a block's gradients.
+#include "engine/multihead/backward/operands.hpp"
 #include "engine/multihead/backward/plan.hpp"
 #include "engine/multihead/multihead.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {
-namespace {
-
-/// Everything but the block and the attention.
-void check(const MultiheadBackwardProblem& p, const MultiheadBackwardArgs& args) {
-  const heed_multihead_backward_args& given = args.given;
-  const MultiheadProblem& b = p.block;
-  check_reserved("args.reserved", given.reserved);
-  check_tensor("args.grad_out", given.grad_out, p.grad_out, query_sizes(b.attention).of);
-  const auto check_only = [](const char* field, const void* gradient, bool may, const char* why) {
-    if (gradient != nullptr && !may)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL %s", field, why);
-  };
-  check_only("args.grad_input_key", given.grad_input_key, !args.one_input(),
-             "where args.block->input_key is: grad_input_query is the sum of both");
-  constexpr const char* kNoMatrix =
-      "unless desc.block->combine is HEED_COMBINE_CONCAT (0) or HEED_COMBINE_TENSOR (4)";
-  check_only("args.grad_w_out", given.grad_w_out, b.has_w_out(), kNoMatrix);
-  check_only("args.grad_b_out", given.grad_b_out, b.has_w_out(), kNoMatrix);
-  check_only("args.grad_head_weights", given.grad_head_weights, b.combine == HEED_COMBINE_WEIGHTED,
-             "unless desc.block->combine is HEED_COMBINE_WEIGHTED (1)");
-  const struct {
-    const char* field;
-    const void* data;
-    const Layout& layout;
-  } all[] = {
-      {"args.grad_input_query", given.grad_input_query, p.grad_input_query},
-      {"args.grad_input_key", given.grad_input_key, p.grad_input_key},
-      {"args.grad_w_query", given.grad_w_query, p.grad_w_query.layout},
-      {"args.grad_w_key", given.grad_w_key, p.grad_w_key.layout},
-      {"args.grad_w_value", given.grad_w_value, p.grad_w_value.layout},
-      {"args.grad_w_out", given.grad_w_out, p.grad_w_out.layout},
-      {"args.grad_b_query", given.grad_b_query, p.grad_b},
-      {"args.grad_b_key", given.grad_b_key, p.grad_b},
-      {"args.grad_b_value", given.grad_b_value, p.grad_b},
-      {"args.grad_b_out", given.grad_b_out, p.grad_b},
-      {"args.grad_head_weights", given.grad_head_weights, b.reals},
-  };
-  for (const auto& gradient : all)
-    check_pointer(gradient.field, gradient.data, gradient.layout, false);
-}
-
-}  // namespace
-
 InnerBackward checked_arguments(const heed_multihead_backward_plan& plan,
                                 const MultiheadBackwardArgs& args, std::byte* workspace) {
   const heed_multihead_backward_args& given = args.given;
@@ -62,7 +20,12 @@ InnerBackward checked_arguments(const heed_multihead_backward_plan& plan,
              plan.problem.kept ? plan.block.space.kept_bytes : 0);
   });
   inner.attention.lse = inner.tensors + plan.block.space.lse;
-  check(plan.problem, args);
+  check_reserved("args.reserved", given.reserved);
+  if (given.grad_input_key != nullptr && args.one_input())
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "args.grad_input_key is given; it must be NULL where args.block->input_key is: "
+         "grad_input_query is the sum of both");
+  check_pointers<kBlockBackwardOperands>(plan.problem, &given, plan.problem.block.float64());
 
   heed_attention_backward_args& a = inner.args;
   a = HEED_ATTENTION_BACKWARD_ARGS_INIT;

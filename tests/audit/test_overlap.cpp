@@ -1,7 +1,7 @@
 // Which tensors overlap, against a list of all their bytes.
 #include <set>
 
-#include "engine/check/overlap.hpp"
+#include "engine/audit/overlap.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/size.hpp"
@@ -12,15 +12,9 @@ namespace {
 
 char memory[1 << 16];
 
-struct Drawn {
-  heed::Shape sizes;
-  heed::Layout layout;
-  const void* data;
-};
-
 /// Up to four axes, of strides that nest, repeat, step backwards or make no sense at all.
-Drawn draw(Random& random) {
-  Drawn drawn{};
+heed::GivenTensor draw(Random& random) {
+  heed::GivenTensor drawn{};
   drawn.layout.bytes = random.pick<std::int64_t>({1, 2, 4, 8});
   std::int64_t* const strides[] = {&drawn.layout.strides.batch, &drawn.layout.strides.head,
                                    &drawn.layout.strides.row, &drawn.layout.strides.feature};
@@ -37,17 +31,17 @@ Drawn draw(Random& random) {
   return drawn;
 }
 
-std::set<const char*> bytes_of(const heed::Operand& operand) {
+std::set<const char*> bytes_of(const heed::GivenTensor& tensor) {
   std::set<const char*> bytes;
-  const heed::Strides& s = operand.layout.strides;
-  for (std::int64_t b = 0; b < operand.sizes[0]; ++b)
-    for (std::int64_t h = 0; h < operand.sizes[1]; ++h)
-      for (std::int64_t i = 0; i < operand.sizes[2]; ++i)
-        for (std::int64_t x = 0; x < operand.sizes[3]; ++x)
-          for (std::int64_t byte = 0; byte < operand.layout.bytes; ++byte)
-            bytes.insert(static_cast<const char*>(operand.data) +
+  const heed::Strides& s = tensor.layout.strides;
+  for (std::int64_t b = 0; b < tensor.sizes[0]; ++b)
+    for (std::int64_t h = 0; h < tensor.sizes[1]; ++h)
+      for (std::int64_t i = 0; i < tensor.sizes[2]; ++i)
+        for (std::int64_t x = 0; x < tensor.sizes[3]; ++x)
+          for (std::int64_t byte = 0; byte < tensor.layout.bytes; ++byte)
+            bytes.insert(static_cast<const char*>(tensor.data) +
                          (b * s.batch + h * s.head + i * s.row + x * s.feature) *
-                             operand.layout.bytes +
+                             tensor.layout.bytes +
                          byte);
   return bytes;
 }
@@ -60,13 +54,8 @@ TEST_CASE("tensors overlap if and only if they share a byte", "[check]") {
   int apart_in_each_other = 0;
   const std::size_t rounds = heed_test::count(4000);
   for (std::size_t round = 0; round < rounds; ++round) {
-    heed::Operands both("");
-    for (const char* const name : {"a", "b"}) {
-      const Drawn drawn = draw(random);
-      both.add(heed::Role::kInput, name, drawn.data, drawn.layout, drawn.sizes, heed::kTensorAxes);
-    }
-    const heed::Operand& a = *both.begin();
-    const heed::Operand& b = *(both.begin() + 1);
+    const heed::GivenTensor a = draw(random);
+    const heed::GivenTensor b = draw(random);
     const std::set<const char*> of_a = bytes_of(a);
     const std::set<const char*> of_b = bytes_of(b);
     bool want = false;
@@ -85,11 +74,14 @@ TEST_CASE("tensors overlap if and only if they share a byte", "[check]") {
 TEST_CASE("tensors of billions of elements take no time", "[check]") {
   const std::int64_t many = std::int64_t{1} << 31;
   const heed::Layout even = {heed::ElementType::kF32, 4, {0, 0, 2, 0}};
-  heed::Operands both("");
-  both.add(heed::Role::kInput, "a", memory, even, {1, 1, many, 1}, heed::kTensorAxes);
-  both.add(heed::Role::kInput, "b", memory + 4, even, {1, 1, many, 1}, heed::kTensorAxes);
-  both.add(heed::Role::kInput, "c", memory + 6, even, {1, 1, many, 1}, heed::kTensorAxes);
-  const heed::Operand* const all = both.begin();
+  heed::GivenTensor all[3] = {};
+  const int places[3] = {0, 4, 6};
+  for (int i = 0; i < 3; ++i) {
+    all[i].data = memory + places[i];
+    all[i].layout = even;
+    for (const int axis : {0, 1, 3}) all[i].sizes[axis] = 1;
+    all[i].sizes[2] = many;
+  }
   CHECK_FALSE(heed::overlap(all[0], all[1]));
   CHECK(heed::overlap(all[0], all[2]));
   CHECK(heed::overlap(all[1], all[2]));

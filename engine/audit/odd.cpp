@@ -2,8 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/check/attention.hpp"
-#include "engine/check/numbers.hpp"
+#include "engine/audit/tensors.hpp"
 #include "engine/runtime/text.hpp"
 
 namespace heed {
@@ -19,7 +18,7 @@ bool looks_like_halves(const std::int32_t* numbers, std::int64_t count, bool off
   return true;
 }
 
-void tell_halves(const CheckedAttention& of, const char* field) {
+void tell_halves(const AuditedAttention& of, const char* field) {
   tell("check: every second number of %s%s is 0, as in int64 numbers read as int32", of.args_name,
        field);
 }
@@ -31,9 +30,9 @@ struct Packed {
   std::int64_t total;
 };
 
-void tell_odd_offsets(const CheckedAttention& of, const Packed& packed) {
+void tell_odd_offsets(const AuditedAttention& of, const Packed& packed) {
   if (packed.offsets == nullptr) return;
-  const std::int64_t batch = of.problem.batch;
+  const std::int64_t batch = of.problem->batch;
   const std::int32_t begin = packed.offsets[0];
   const std::int32_t end = packed.offsets[batch];
   if (looks_like_halves(packed.offsets, batch + 1, true)) tell_halves(of, packed.field);
@@ -43,8 +42,8 @@ void tell_odd_offsets(const CheckedAttention& of, const Packed& packed) {
          static_cast<Long>(packed.total));
 }
 
-void tell_odd_scale(const CheckedAttention& of) {
-  const Problem& p = of.problem;
+void tell_odd_scale(const AuditedAttention& of) {
+  const Problem& p = *of.problem;
   const double root = std::sqrt(static_cast<double>(p.features));
   if (p.features > 1 && std::fabs(p.scale - root) < 1e-3 * root)
     tell(
@@ -56,8 +55,8 @@ void tell_odd_scale(const CheckedAttention& of) {
 /// The bytes of a mask that one item of the batch reads, each once.
 class MaskBytes {
  public:
-  explicit MaskBytes(const CheckedAttention& of)
-      : data_(of.args.mask), strides_(of.problem.mask.strides) {}
+  explicit MaskBytes(const AuditedAttention& of)
+      : data_(of.args.mask), strides_(of.problem->mask.strides) {}
 
   const std::uint8_t* row(std::int64_t b, std::int64_t h, std::int64_t i) const {
     return data_ + b * strides_.batch + h * strides_.head + i * strides_.row;
@@ -82,9 +81,9 @@ class MaskBytes {
 
 /// Tells of bytes that are neither 0 nor 1 nor 255, and of masks in which only every fourth byte is
 /// set: their elements are probably wider than a byte.
-void tell_odd_mask(const CheckedAttention& of) {
+void tell_odd_mask(const AuditedAttention& of) {
   if (of.args.mask == nullptr) return;
-  const Problem& p = of.problem;
+  const Problem& p = *of.problem;
   const MaskBytes mask(of);
   std::int64_t strange = 0;
   std::int64_t set = 0;
@@ -120,8 +119,8 @@ void tell_odd_mask(const CheckedAttention& of) {
 }
 
 /// Tells how many rows may attend no key, though there are some.
-void tell_rows_without_keys(const CheckedAttention& of) {
-  const Problem& p = of.problem;
+void tell_rows_without_keys(const AuditedAttention& of) {
+  const Problem& p = *of.problem;
   const bool masked = of.args.mask != nullptr;
   const MaskBytes mask(of);
   const std::int64_t heads = masked ? mask.heads(p) : std::min<std::int64_t>(p.query_heads, 1);
@@ -151,8 +150,8 @@ void tell_rows_without_keys(const CheckedAttention& of) {
 }
 
 /// Tells of causal problems aligned at the top left that have more keys than rows.
-void tell_keys_without_rows(const CheckedAttention& of) {
-  const Problem& p = of.problem;
+void tell_keys_without_rows(const AuditedAttention& of) {
+  const Problem& p = *of.problem;
   if (p.right != 0 || p.bottom_right || p.offset != 0) return;
   for (std::int64_t b = 0; b < p.batch; ++b) {
     const Sequence s = sequence_of(p, of.args, b);
@@ -168,8 +167,8 @@ void tell_keys_without_rows(const CheckedAttention& of) {
 
 }  // namespace
 
-bool tell_empty(const CheckedAttention& of, bool queries_given, bool keys_given) {
-  const Problem& p = of.problem;
+bool tell_empty(const AuditedAttention& of, bool queries_given, bool keys_given) {
+  const Problem& p = *of.problem;
   const struct {
     const char* field;
     std::int64_t size;
@@ -186,39 +185,17 @@ bool tell_empty(const CheckedAttention& of, bool queries_given, bool keys_given)
   return !empty;
 }
 
-void tell_odd_options(const CheckedAttention& of, const Operand* bias) {
-  const Problem& p = of.problem;
+void tell_odd_options(const AuditedAttention& of) {
+  const Problem& p = *of.problem;
   const heed_attention_args& args = of.args;
   tell_odd_scale(of);
   tell_odd_offsets(of, {"cu_seqlens_q", args.cu_seqlens_q, "packed_queries", p.packed_queries});
   tell_odd_offsets(of, {"cu_seqlens_k", args.cu_seqlens_k, "packed_keys", p.packed_keys});
   if (args.key_lengths != nullptr && looks_like_halves(args.key_lengths, p.batch, false))
     tell_halves(of, "key_lengths");
-  tell_odd_numbers(of.context, bias, Numbers::MinusInfinity::kMeansMasked);
   tell_odd_mask(of);
   if (p.key_length > 0) tell_rows_without_keys(of);
   tell_keys_without_rows(of);
-}
-
-void tell_odd_strides(const Operands& all) {
-  for (const Operand& operand : all) {
-    const Strides& s = operand.layout.strides;
-    const std::int64_t bytes = operand.layout.bytes;
-    const std::int64_t strides[4] = {s.batch, s.head, s.row, s.feature};
-    int inner = -1;
-    for (int axis = 0; axis < 4; ++axis)
-      if (operand.sizes[axis] > 1 && magnitude(strides[axis]) == bytes) inner = axis;
-    if (bytes == 1 || inner < 0) continue;
-    bool counts_bytes = true;
-    for (int axis = 0; axis < 4; ++axis)
-      if (axis != inner && operand.sizes[axis] > 1)
-        counts_bytes = counts_bytes && strides[axis] % (operand.sizes[inner] * bytes) == 0;
-    if (counts_bytes)
-      tell(
-          "check: the strides of %s are multiples of the %lld bytes of an element, as NumPy's are; "
-          "strides count elements",
-          operand.name, static_cast<Long>(bytes));
-  }
 }
 
 }  // namespace heed

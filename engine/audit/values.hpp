@@ -1,10 +1,10 @@
-// What stands out among the numbers of a tensor: NaN, infinities, and magnitudes that hint at
+// What stands out among the values of a tensor: NaN, infinities, and magnitudes that hint at
 // another dtype.
 #pragma once
 
 #include <cstdint>
 
-#include "engine/check/operands.hpp"
+#include "engine/audit/tensors.hpp"
 #include "engine/context/context.hpp"
 
 namespace heed {
@@ -16,18 +16,12 @@ struct Box {
 };
 
 /// All of them.
-Box whole(const Operand& operand);
+Box whole(const GivenTensor& tensor);
 
-class Numbers {
+class Values {
  public:
-  /// Where -inf has a meaning it is not counted.
-  enum class MinusInfinity { kCounts, kMeansMasked };
-
-  Numbers(const heed_context& context, const Operand& operand,
-          MinusInfinity minus_infinity = MinusInfinity::kCounts)
-      : read_(context.kernels->f64.numbers.read),
-        operand_(operand),
-        minus_infinity_is_odd_(minus_infinity == MinusInfinity::kCounts) {}
+  Values(const heed_context& context, const GivenTensor& tensor)
+      : read_(context.kernels->f64.numbers.read), tensor_(tensor) {}
 
   void count(const Box& box);
   /// Tells on stderr what stands out among all that was counted, if anything does.
@@ -39,8 +33,7 @@ class Numbers {
   bool suggests_other_type() const;
 
   decltype(NumberKernels<double>::read) read_;
-  const Operand& operand_;
-  const bool minus_infinity_is_odd_;
+  const GivenTensor& tensor_;
   std::int64_t all_ = 0;
   std::int64_t nan_ = 0;
   std::int64_t infinite_ = 0;
@@ -51,9 +44,5 @@ class Numbers {
   double smallest_ = 0;
   double largest_ = 0;  ///< magnitudes
 };
-
-/// The same for all numbers of a tensor; nullptr: it is not there.
-void tell_odd_numbers(const heed_context& context, const Operand* operand,
-                      Numbers::MinusInfinity minus_infinity = Numbers::MinusInfinity::kCounts);
 
 }  // namespace heed

@@ -1,4 +1,4 @@
-#include "engine/check/workspace.hpp"
+#include "engine/audit/workspace.hpp"
 
 #include <algorithm>
 #include <cstring>

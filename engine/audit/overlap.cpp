@@ -1,4 +1,4 @@
-#include "engine/check/overlap.hpp"
+#include "engine/audit/overlap.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -10,23 +10,23 @@ namespace heed {
 namespace {
 
 /// The bytes [begin, end) that a tensor reaches, with gaps or not.
-struct Extent {
+struct ByteSpan {
   std::uintptr_t begin, end;
 };
 
-Extent extent_of(const Operand& operand) {
-  const Strides& s = operand.layout.strides;
+ByteSpan bytes_of(const GivenTensor& tensor) {
+  const Strides& s = tensor.layout.strides;
   const std::int64_t strides[4] = {s.batch, s.head, s.row, s.feature};
   std::int64_t before = 0;
   std::int64_t after = 0;
   for (int axis = 0; axis < 4; ++axis) {
-    if (operand.sizes[axis] == 1) continue;
-    const std::int64_t reach = (operand.sizes[axis] - 1) * strides[axis] * operand.layout.bytes;
+    if (tensor.sizes[axis] == 1) continue;
+    const std::int64_t reach = (tensor.sizes[axis] - 1) * strides[axis] * tensor.layout.bytes;
     (reach < 0 ? before : after) += reach;
   }
-  const auto origin = reinterpret_cast<std::uintptr_t>(operand.data);
+  const auto origin = reinterpret_cast<std::uintptr_t>(tensor.data);
   return {origin + static_cast<std::uintptr_t>(before),
-          origin + static_cast<std::uintptr_t>(after + operand.layout.bytes)};
+          origin + static_cast<std::uintptr_t>(after + tensor.layout.bytes)};
 }
 
 /// Sums of steps: `step` bytes, up to `times` times.
@@ -39,13 +39,13 @@ class Search {
  public:
   /// One tensor's places count upwards and the other's downwards, so that all terms are positive:
   /// hitting the target means that two places are at distance 0.
-  void add(const Operand& operand) {
-    const Strides& s = operand.layout.strides;
+  void add(const GivenTensor& tensor) {
+    const Strides& s = tensor.layout.strides;
     const std::int64_t strides[4] = {s.batch, s.head, s.row, s.feature};
     for (int axis = 0; axis < 4; ++axis)
-      if (operand.sizes[axis] > 1)
-        add_term({magnitude(strides[axis]) * operand.layout.bytes, operand.sizes[axis] - 1});
-    add_term({1, operand.layout.bytes - 1});
+      if (tensor.sizes[axis] > 1)
+        add_term({magnitude(strides[axis]) * tensor.layout.bytes, tensor.sizes[axis] - 1});
+    add_term({1, tensor.layout.bytes - 1});
   }
 
   bool hits(std::int64_t target) {
@@ -101,9 +101,9 @@ class Search {
   int tried_ = 0;
 };
 
-void refuse(heed_status status, const Operand& a, const Operand& b, const char* rule) {
-  const Extent x = extent_of(a);
-  const Extent y = extent_of(b);
+void refuse(heed_status status, const GivenTensor& a, const GivenTensor& b, const char* rule) {
+  const ByteSpan x = bytes_of(a);
+  const ByteSpan y = bytes_of(b);
   using Address = unsigned long long;
   fail(status, "%s, %#llx to %#llx, overlaps %s, %#llx to %#llx; %s", a.name, Address{x.begin},
        Address{x.end}, b.name, Address{y.begin}, Address{y.end}, rule);
@@ -111,9 +111,9 @@ void refuse(heed_status status, const Operand& a, const Operand& b, const char* 
 
 }  // namespace
 
-bool overlap(const Operand& a, const Operand& b) {
-  const Extent x = extent_of(a);
-  const Extent y = extent_of(b);
+bool overlap(const GivenTensor& a, const GivenTensor& b) {
+  const ByteSpan x = bytes_of(a);
+  const ByteSpan y = bytes_of(b);
   if (x.begin >= y.end || y.begin >= x.end) return false;
   Search search;
   search.add(a);
@@ -121,17 +121,15 @@ bool overlap(const Operand& a, const Operand& b) {
   return search.hits(static_cast<std::int64_t>(y.end - 1 - x.begin));
 }
 
-void refuse_overlaps(const Operands& all, const void* workspace, std::size_t bytes) {
-  Operands lent("");
-  const Operand* const room =
-      lent.add_vector("workspace", bytes == 0 ? nullptr : workspace,
-                      side_by_side(ElementType::kMask), static_cast<std::int64_t>(bytes));
-  for (const Operand* a = all.begin(); a != all.end(); ++a) {
+void refuse_overlaps(const GivenTensor* begin, const GivenTensor* end, const GivenTensor* room) {
+  const auto written = [](const GivenTensor* tensor) { return tensor->role == Role::kOutput; };
+  const auto replaced = [](const GivenTensor* tensor) { return tensor->role == Role::kReplaced; };
+  for (const GivenTensor* a = begin; a != end; ++a) {
     if (room != nullptr && overlap(*room, *a))
       refuse(HEED_STATUS_INVALID_WORKSPACE, *room, *a, "it must lie apart from all tensors");
-    for (const Operand* b = a + 1; b != all.end(); ++b)
-      if ((a->output() || b->output()) && !a->replaced() && !b->replaced() && overlap(*a, *b))
-        refuse(HEED_STATUS_INVALID_ARGUMENT, a->output() ? *a : *b, a->output() ? *b : *a,
+    for (const GivenTensor* b = a + 1; b != end; ++b)
+      if ((written(a) || written(b)) && !replaced(a) && !replaced(b) && overlap(*a, *b))
+        refuse(HEED_STATUS_INVALID_ARGUMENT, written(a) ? *a : *b, written(a) ? *b : *a,
                "outputs must not overlap each other or an input");
   }
 }

@@ -1,0 +1,120 @@
+// The tensors of runs of plans, from the tables of each operation.
+#include <cstring>
+
+#include "engine/audit/audit.hpp"
+#include "engine/dense/backward/operands.hpp"
+#include "engine/graph/backward/operands.hpp"
+#include "engine/multihead/backward/operands.hpp"
+#include "engine/multihead/backward/plan.hpp"
+#include "engine/multihead/multihead.hpp"
+
+namespace heed {
+namespace {
+
+/// Whether each row of out lies where its node's data lies, the one overlap that is allowed.
+bool out_is_data(const GraphProblem& p, const heed_graph_attention_args& args) {
+  const Strides& data = p.data.strides;
+  const Strides& out = p.out.strides;
+  return p.has_data() && args.data == args.out && p.data.type == p.out.type &&
+         data.row == out.row && data.feature == out.feature &&
+         (p.out_heads() == 1 || out.head == p.value_features * out.feature);
+}
+
+}  // namespace
+
+Audit audit_of(const heed_attention_plan& plan, const heed_attention_args& args,
+               const CheckedWorkspace&) {
+  const Problem& p = plan.problem;
+  validate(p, args);
+  Audit audit(*plan.context);
+  audit.attend({&p, args, "desc.", "args."}, args.query != nullptr || args.out != nullptr,
+               args.key != nullptr);
+  audit.add(kAttentionOperands, p, &args, p.float64, "args.");
+  return audit;
+}
+
+Audit audit_of(const heed_attention_backward_plan& plan, const heed_attention_backward_args& given,
+               const CheckedWorkspace&) {
+  const BackwardArgs args(given);
+  const heed_attention_args& attention = args.attention;
+  const Problem& p = plan.problem.attention;
+  validate(plan.problem, args);
+  Audit audit(*plan.context);
+  audit.attend({&p, attention, "desc.attention->", "args.attention->"}, given.grad_out != nullptr,
+               attention.key != nullptr);
+  audit.add(kAttentionOperands, p, &attention, p.float64, "args.attention->", Read::kAll);
+  audit.add(kBackwardOperands, plan.problem, &given, p.float64, "args.");
+  return audit;
+}
+
+Audit audit_of(const heed_multihead_plan& plan, const heed_multihead_args& args,
+               const CheckedWorkspace& workspace) {
+  const MultiheadProblem& p = plan.problem;
+  checked_arguments(plan, args, workspace.get());
+  const heed_attention_args attention = read_attention_args(args);
+  Audit audit(*plan.context);
+  audit.attend({&p.attention, attention, "desc.attention->", "args.attention->"},
+               args.input_query != nullptr || args.out != nullptr, args.input_key != nullptr);
+  audit.add(kBlockOperands, p, &args, p.float64(), "args.");
+  audit.add_bytes(Role::kOutput, "args.", "kept", args.kept, args.kept_bytes);
+  audit.add(kAttentionOperands, p.attention, &attention, p.float64(), "args.attention->");
+  return audit;
+}
+
+Audit audit_of(const heed_multihead_backward_plan& plan, const heed_multihead_backward_args& given,
+               const CheckedWorkspace& workspace) {
+  MultiheadBackwardArgs args(given);
+  const MultiheadBackwardProblem& p = plan.problem;
+  const Problem& attention = p.block.attention;
+  const bool float64 = attention.float64;
+  // Tensors of the attention that are the block's own are not listed.
+  heed_attention_backward_args inner = checked_arguments(plan, args, workspace.get()).args;
+  inner.grad_out = nullptr;
+  inner.grad_query = inner.grad_key = inner.grad_value = nullptr;
+  heed_attention_args options = read_attention_args(args.block);
+  options.lse = args.block.out = nullptr;  // they are not looked at
+  Audit audit(*plan.context);
+  audit.attend({&attention, options, "desc.block->attention->", "args.block->attention->"},
+               args.block.input_query != nullptr, args.block.input_key != nullptr);
+  audit.add(kBlockOperands, p.block, &args.block, float64, "args.block->");
+  audit.add_bytes(Role::kInput, "args.block->", "kept", args.block.kept, args.block.kept_bytes);
+  audit.add(kAttentionOperands, attention, &options, float64, "args.block->attention->");
+  if (args.one_input() && attention.packed_keys > 0) {
+    // Rows of one input may belong to keys alone.
+    Axes rows = block_query_axes<kWidthQuery>(p.block);
+    rows.sequences = Sequences::kNone;
+    GivenTensor* const gradient =
+        audit.add(Role::kOutput, Odd::kNotFinite, "args.", "grad_input_query",
+                  given.grad_input_query, p.grad_input_query, rows);
+    if (gradient != nullptr) gradient->sequences = Sequences::kQueries;
+    args.given.grad_input_query = nullptr;
+  }
+  audit.add(kBlockBackwardOperands, p, &args.given, float64, "args.");
+  audit.add(kBackwardOperands, p.attention, &inner, float64, "args.");
+  return audit;
+}
+
+Audit audit_of(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+               const CheckedWorkspace&) {
+  const GraphProblem& p = plan.problem;
+  validate(p, args, plan.context->backend);
+  Audit audit(*plan.context);
+  audit.add(kGraphOperands, p, &args, p.float64, "args.");
+  for (GivenTensor& tensor : audit)
+    if (std::strcmp(tensor.name, "args.data") == 0 && out_is_data(p, args))
+      tensor.role = Role::kReplaced;
+  return audit;
+}
+
+Audit audit_of(const heed_graph_attention_backward_plan& plan,
+               const heed_graph_attention_backward_args& given, const CheckedWorkspace&) {
+  const GraphBackwardArgs args(given);
+  const GraphProblem& p = plan.problem.attention;
+  validate(plan.problem, args, plan.context->backend);
+  Audit audit(*plan.context);
+  audit.add(kGraphOperands, p, &args.attention, p.float64, "args.attention->");
+  audit.add(kGraphBackwardOperands, plan.problem, &given, p.float64, "args.");
+  return audit;
+}
+
+}  // namespace heed

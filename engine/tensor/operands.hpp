@@ -1,0 +1,355 @@
+// The tensors of an operation are a table: the constexpr list in operands.hpp of its room, a row
+// for each. What follows reads such a table: it resolves layouts, and checks a run's pointers; the
+// audit (engine/audit) finds there what may overlap and whose values it looks at.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <type_traits>
+#include <utility>
+
+#include "engine/tensor/layout.hpp"
+
+namespace heed {
+
+// ---- Axes -------------------------------------------------------------------------------------
+
+/// What messages call the four axes of a tensor.
+struct AxisNames {
+  const char* places[4];  ///< of an element, as in "row 5"; nullptr: it has no such axis
+  const char* sizes[4];   ///< the fields that say how long they are
+};
+inline constexpr AxisNames kMatrixNames = {{"matrix", nullptr, "in", "out"}, {"nodes", "", "", ""}};
+inline constexpr AxisNames kVectorNames = {{nullptr, nullptr, nullptr, "element"},
+                                           {"", "", "", "heads"}};
+inline constexpr AxisNames kRowNames = {{"batch", "head", "row", "feature"},
+                                        {"batch", "heads", "rows", "features"}};
+
+inline constexpr AxisNames kPackedRowNames = {{nullptr, "head", "row", "feature"},
+                                              {"", "heads", "rows", "features"}};
+
+/// How axes nest, and what a stride of the outermost one means.
+enum class Nesting {
+  kAsListed,
+  kPackedRows,   ///< rows outside heads; all sequences are one batch
+  kPackedHeads,  ///< heads outside rows, likewise
+  kOneMatrix,    ///< has no next
+  kStacked,      ///< matrices one below the other
+  kApart,        ///< matrices with inputs of their own
+};
+
+/// Whose rows a tensor has. Packed rows may belong to no sequence.
+enum class Sequences { kNone, kQueries, kKeys };
+
+struct Axes {
+  Shape sizes;
+  const AxisNames& names;
+  Nesting nesting = Nesting::kAsListed;
+  Sequences sequences = Sequences::kNone;
+};
+
+constexpr Axes vector_axes(std::int64_t size) { return {{1, 1, 1, size}, kVectorNames}; }
+
+// ---- Rows of a table --------------------------------------------------------------------------
+
+/// How a descriptor gives a layout.
+enum class Form { kNone, kTensor, kScores, kMatrix };
+
+/// A tensor's fields in the structs of the API, which all have the same name.
+struct Field {
+  const char* desc;  ///< as in "desc.query"
+  const char* args;  ///< as in "args.query"
+  const char* name;  ///< as in "query"
+  Form form;
+  std::size_t layout;   ///< where in the descriptor its layout lies
+  std::size_t pointer;  ///< where in the arguments its pointer lies
+  std::int64_t bytes;   ///< of an element; 0: what a layout says, or those of the arithmetic's type
+};
+
+template <class Given>
+constexpr Form form_of() {
+  if (std::is_same_v<Given, heed_layout>) return Form::kTensor;
+  return std::is_same_v<Given, heed_score_layout> ? Form::kScores : Form::kMatrix;
+}
+template <class Pointer>
+constexpr std::int64_t element_bytes() {
+  using Element = std::remove_pointer_t<Pointer>;
+  if constexpr (std::is_void_v<Element>)
+    return 0;
+  else
+    return sizeof(Element);
+}
+
+enum class Role {
+  kInput,
+  kOutput,
+  kReplaced,  ///< an input that an output may replace element by element
+};
+
+/// Whether a run must have the tensor.
+enum class Needed {
+  kNo,
+  kWithElements,      ///< if, and only if, it has elements
+  kOnlyWithElements,  ///< no, but without elements it must not
+};
+
+/// The types that it may have, beside those that its form allows.
+enum class Types {
+  kAny,
+  kStored,       ///< those of 8 bits, too
+  kDenominator,  ///< float32 or float64
+  kArithmetic,   ///< float64 if, and only if, the arithmetic is float64
+  kAsQuery,      ///< likewise; messages say that query is, or out
+  kAsOut,
+};
+
+/// The values in it that the audit tells of.
+enum class Odd { kNone, kNotFinite, kNotFiniteUnlessMasked };
+
+/// When a problem has a tensor.
+template <class Problem>
+struct Condition {
+  /// What becomes of the layout of a tensor that the problem has not.
+  enum Layouts { kIgnored, kResolved, kRefused };
+
+  bool (*holds)(const Problem&);
+  const char* unless;  ///< the pointer must be NULL, as in "with desc.sum_columns 0"
+  Layouts layouts = kIgnored;
+  const char* unset_unless = nullptr;  ///< the layout must be 0; nullptr: the same words
+  const char* asked_by = nullptr;      ///< the field that asks for it
+};
+
+/// The pointer that lies so many bytes after the beginning of a struct.
+inline const void* address_at(const void* args, std::size_t offset) {
+  const void* address = nullptr;
+  std::memcpy(&address, static_cast<const std::byte*>(args) + offset, sizeof address);
+  return address;
+}
+
+/// A tensor's fields, and the member of a checked descriptor that says where its elements lie: side
+/// by side without one.
+template <class Problem>
+struct TensorField : Field {
+  using AxesOf = Axes (*)(const Problem&);
+
+  Layout Problem::*layout_of = nullptr;
+  Matrix Problem::*matrix_of = nullptr;
+
+  constexpr TensorField(const Field& field, Layout Problem::*of) : Field(field), layout_of(of) {}
+  constexpr TensorField(const Field& field, Matrix Problem::*of) : Field(field), matrix_of(of) {}
+};
+
+template <class Problem>
+inline constexpr Layout Problem::*kSideBySide = nullptr;
+
+/// A field that descriptors, arguments and checked descriptors have; of the arguments alone, with
+/// elements side by side; and likewise, of what a member of checked descriptors says. `Api` names
+/// these structs.
+#define HEED_TENSOR(Api, field)                          \
+  heed::TensorField<Api::Checked> {                      \
+    {"desc." #field,                                     \
+     "args." #field,                                     \
+     #field,                                             \
+     heed::form_of<decltype(Api::Desc::field)>(),        \
+     offsetof(Api::Desc, field),                         \
+     offsetof(Api::Args, field),                         \
+     heed::element_bytes<decltype(Api::Args::field)>()}, \
+        &Api::Checked::field                             \
+  }
+#define HEED_VECTOR(Api, field) HEED_VECTOR_AS(Api, field, heed::kSideBySide<Api::Checked>)
+#define HEED_VECTOR_AS(Api, field, member)               \
+  heed::TensorField<Api::Checked> {                      \
+    {"",                                                 \
+     "args." #field,                                     \
+     #field,                                             \
+     heed::Form::kNone,                                  \
+     0,                                                  \
+     offsetof(Api::Args, field),                         \
+     heed::element_bytes<decltype(Api::Args::field)>()}, \
+        member                                           \
+  }
+
+template <class Problem>
+struct Operand : TensorField<Problem> {
+  Role role;
+  Needed needed;
+  Odd odd;
+  typename TensorField<Problem>::AxesOf axes;
+  Types types = Types::kAny;
+  bool no_heads = false;  ///< its layout has no stride_head
+  const Condition<Problem>* condition = nullptr;
+  std::size_t input = 0;  ///< of a gradient: where in the inner arguments its input's pointer lies
+  bool input_is_optional = false;
+
+  constexpr Operand(const TensorField<Problem>& tensor, Role is, Needed given, Odd told_of,
+                    typename TensorField<Problem>::AxesOf along)
+      : TensorField<Problem>(tensor), role(is), needed(given), odd(told_of), axes(along) {}
+
+  // What is special about a row.
+  constexpr Operand with(Types rule) const {
+    Operand row = *this;
+    row.types = rule;
+    return row;
+  }
+  constexpr Operand without_heads() const {
+    Operand row = *this;
+    row.no_heads = true;
+    return row;
+  }
+  constexpr Operand only(const Condition<Problem>& holds) const {
+    Operand row = *this;
+    row.condition = &holds;
+    return row;
+  }
+  constexpr Operand told(Odd values = Odd::kNotFinite) const {
+    Operand row = *this;
+    row.odd = values;
+    return row;
+  }
+  constexpr Operand not_told() const { return told(Odd::kNone); }
+  constexpr Operand when_given(Needed rule) const {
+    Operand row = *this;
+    row.needed = rule;
+    return row;
+  }
+  /// The gradient of an input that problems have or not, and of one that runs have or not.
+  constexpr Operand of(std::size_t pointer) const {
+    Operand row = *this;
+    row.input = pointer;
+    return row;
+  }
+  constexpr Operand of_given(std::size_t pointer) const {
+    Operand row = of(pointer);
+    row.input_is_optional = true;
+    return row;
+  }
+
+  const void* pointer_in(const void* args) const { return address_at(args, this->pointer); }
+  bool is_used(const Problem& p) const { return condition == nullptr || condition->holds(p); }
+  /// Where its elements lie, of a problem whose layouts are resolved.
+  Layout laid_out(const Problem& p, bool float64) const {
+    if (this->layout_of != nullptr) return p.*this->layout_of;
+    if (this->matrix_of != nullptr) return (p.*this->matrix_of).layout;
+    return this->bytes == 0 ? side_by_side(real_type(float64))
+                            : side_by_side(ElementType::kMask, this->bytes);
+  }
+};
+
+/// An input that runs need, one that they may lack, and the same of outputs.
+template <class Problem>
+constexpr Operand<Problem> input(const TensorField<Problem>& tensor,
+                                 typename TensorField<Problem>::AxesOf axes) {
+  return {tensor, Role::kInput, Needed::kWithElements, Odd::kNotFinite, axes};
+}
+template <class Problem>
+constexpr Operand<Problem> option(const TensorField<Problem>& tensor,
+                                  typename TensorField<Problem>::AxesOf axes) {
+  return {tensor, Role::kInput, Needed::kNo, Odd::kNone, axes};
+}
+template <class Problem>
+constexpr Operand<Problem> output(const TensorField<Problem>& tensor,
+                                  typename TensorField<Problem>::AxesOf axes) {
+  return {tensor, Role::kOutput, Needed::kWithElements, Odd::kNotFinite, axes};
+}
+template <class Problem>
+constexpr Operand<Problem> wanted(const TensorField<Problem>& tensor,
+                                  typename TensorField<Problem>::AxesOf axes) {
+  return {tensor, Role::kOutput, Needed::kNo, Odd::kNone, axes};
+}
+
+// ---- Layouts ----------------------------------------------------------------------------------
+
+/// The layout that a descriptor gives a tensor. Throws an Error that names the field, its value and
+/// the bound.
+Layout resolve_layout(const Field& field, Role role, Types types, bool no_heads, const Axes& axes,
+                      bool float64, const void* desc);
+Matrix resolve_matrix(const Field& field, Role role, const Axes& axes, bool float64,
+                      const void* desc);
+/// Throws unless the layout of a tensor that a problem has not is 0.
+void check_unset(const Field& field, const void* desc, const char* unless);
+
+/// Fills in the layouts of all rows whose descriptor gives one.
+template <class Problem, std::size_t kCount>
+void resolve_layouts(const Operand<Problem> (&rows)[kCount], const void* desc, bool float64,
+                     Problem& p) {
+  for (const Operand<Problem>& row : rows) {
+    if (row.form == Form::kNone) continue;
+    const Condition<Problem>* const condition = row.condition;
+    if (!row.is_used(p) && condition->layouts != Condition<Problem>::kResolved) {
+      if (condition->layouts == Condition<Problem>::kRefused)
+        check_unset(
+            row, desc,
+            condition->unset_unless != nullptr ? condition->unset_unless : condition->unless);
+      continue;
+    }
+    if (row.matrix_of != nullptr)
+      p.*row.matrix_of = resolve_matrix(row, row.role, row.axes(p), float64, desc);
+    else
+      p.*row.layout_of =
+          resolve_layout(row, row.role, row.types, row.no_heads, row.axes(p), float64, desc);
+  }
+}
+
+// ---- Pointers ---------------------------------------------------------------------------------
+
+/// The arguments of the attention whose gradients a run computes, and what messages call them.
+struct Inner {
+  const void* args = nullptr;
+  const char* name = nullptr;
+};
+
+[[noreturn]] void refuse_given(const Field& field, const char* unless);
+[[noreturn]] void refuse_gradient(const Field& field, const char* inner);
+[[noreturn]] void refuse_missing(const Field& field, const char* asked_by);
+[[noreturn]] void refuse_empty(const char* field, const Axes& axes);
+
+template <class Problem>
+[[gnu::always_inline]] inline void check_pointer(const Operand<Problem>& row, const Problem& p,
+                                                 const void* args, bool float64, Inner inner) {
+  const void* const pointer = row.pointer_in(args);
+  const bool used = row.is_used(p);
+  if (row.input != 0 && pointer != nullptr) {
+    const bool lacking = row.input_is_optional && address_at(inner.args, row.input) == nullptr;
+    if (!used || lacking) refuse_gradient(row, inner.name);
+  }
+  if (!used) {
+    if (pointer != nullptr) refuse_given(row, row.condition->unless);
+    return;
+  }
+  if (row.needed != Needed::kNo) {
+    const Axes axes = row.axes(p);
+    const bool empty = is_empty(axes.sizes);
+    if (pointer != nullptr && empty) refuse_empty(row.args, axes);
+    if (pointer == nullptr && !empty && row.needed == Needed::kWithElements)
+      refuse_missing(row, row.condition != nullptr ? row.condition->asked_by : nullptr);
+  }
+  check_alignment(row.args, pointer, row.laid_out(p, float64).bytes);
+}
+
+template <const auto& kRows, Role kRole, class Problem, std::size_t... kRow>
+void check_rows(const Problem& p, const void* args, bool float64, Inner inner,
+                std::index_sequence<kRow...>) {
+  ((kRows[kRow].role == kRole ? check_pointer(kRows[kRow], p, args, float64, inner) : void()), ...);
+}
+
+/// Throws unless a run has the tensors that its problem needs, and no others: inputs, outputs, or
+/// both. Row by row in line, because small problems take microseconds.
+template <const auto& kRows, class Problem>
+void check_inputs(const Problem& p, const void* args, bool float64, Inner inner = {}) {
+  constexpr std::make_index_sequence<std::size(kRows)> kAll;
+  check_rows<kRows, Role::kInput>(p, args, float64, inner, kAll);
+}
+template <const auto& kRows, class Problem>
+void check_outputs(const Problem& p, const void* args, bool float64, Inner inner = {}) {
+  constexpr std::make_index_sequence<std::size(kRows)> kAll;
+  check_rows<kRows, Role::kOutput>(p, args, float64, inner, kAll);
+}
+template <const auto& kRows, class Problem>
+void check_pointers(const Problem& p, const void* args, bool float64, Inner inner = {}) {
+  check_inputs<kRows>(p, args, float64, inner);
+  check_outputs<kRows>(p, args, float64, inner);
+}
+
+}  // namespace heed
