@@ -228,12 +228,17 @@ struct Operand : TensorField<Problem> {
 
   const void* pointer_in(const void* args) const { return address_at(args, this->pointer); }
   bool is_used(const Problem& p) const { return condition == nullptr || condition->holds(p); }
-  /// Where its elements lie, of a problem whose layouts are resolved.
+  /// Of an element, and where elements lie, of a problem whose layouts are resolved.
+  std::int64_t bytes_in(const Problem& p, bool float64) const {
+    if (this->layout_of != nullptr) return (p.*this->layout_of).bytes;
+    if (this->matrix_of != nullptr) return (p.*this->matrix_of).layout.bytes;
+    return this->bytes == 0 ? real_bytes(float64) : this->bytes;
+  }
   Layout laid_out(const Problem& p, bool float64) const {
     if (this->layout_of != nullptr) return p.*this->layout_of;
     if (this->matrix_of != nullptr) return (p.*this->matrix_of).layout;
-    return this->bytes == 0 ? side_by_side(real_type(float64))
-                            : side_by_side(ElementType::kMask, this->bytes);
+    const ElementType type = this->bytes == 0 ? real_type(float64) : ElementType::kMask;
+    return side_by_side(type, bytes_in(p, float64));
   }
 };
 
@@ -309,6 +314,7 @@ template <class Problem>
 [[gnu::always_inline]] inline void check_pointer(const Operand<Problem>& row, const Problem& p,
                                                  const void* args, bool float64, Inner inner) {
   const void* const pointer = row.pointer_in(args);
+  if (pointer == nullptr && row.needed != Needed::kWithElements) return;
   const bool used = row.is_used(p);
   if (row.input != 0 && pointer != nullptr) {
     const bool lacking = row.input_is_optional && address_at(inner.args, row.input) == nullptr;
@@ -325,7 +331,7 @@ template <class Problem>
     if (pointer == nullptr && !empty && row.needed == Needed::kWithElements)
       refuse_missing(row, row.condition != nullptr ? row.condition->asked_by : nullptr);
   }
-  check_alignment(row.args, pointer, row.laid_out(p, float64).bytes);
+  check_alignment(row.args, pointer, row.bytes_in(p, float64));
 }
 
 template <const auto& kRows, Role kRole, class Problem, std::size_t... kRow>
