@@ -6,7 +6,6 @@
 #include "engine/graph/attention.hpp"
 #include "engine/graph/backward/backward.hpp"
 #include "engine/graph/plan.hpp"
-#include "engine/graph/verbose.hpp"
 #include "engine/runtime/structs.hpp"
 
 namespace {

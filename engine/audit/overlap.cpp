@@ -1,9 +1,8 @@
-#include "engine/audit/overlap.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
 
+#include "engine/audit/tensors.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {

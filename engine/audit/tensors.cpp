@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "engine/audit/overlap.hpp"
 #include "engine/audit/values.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/text.hpp"

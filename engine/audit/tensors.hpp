@@ -23,6 +23,14 @@ struct GivenTensor {
   Odd odd;
 };
 
+/// Whether a byte belongs to both. Exact for the layouts that occur. Only where a search would take
+/// too long is the answer no without proof.
+bool overlap(const GivenTensor& a, const GivenTensor& b);
+
+/// Throws if an output overlaps another tensor, or the workspace, which may be nullptr, any.
+void refuse_overlaps(const GivenTensor* begin, const GivenTensor* end,
+                     const GivenTensor* workspace);
+
 /// Attention, by itself or in a block, with the names that its caller knows.
 struct AuditedAttention {
   const Problem* problem;    ///< nullptr: the run is of a graph, or of no attention

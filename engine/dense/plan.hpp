@@ -6,6 +6,7 @@
 
 #include "engine/context/context.hpp"
 #include "engine/dense/problem.hpp"
+#include "engine/runtime/text.hpp"
 #include "engine/tensor/products.hpp"
 
 namespace heed {
@@ -178,5 +179,14 @@ const RowProducts<Real>& row_products_of(const KernelTable<Real>& kernels, bool 
 /// everything chosen here only decides who computes which rows, and when.
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
                               Placement placement = Placement::kPacked, Pass pass = Pass::kForward);
+
+// ---- HEED_VERBOSE=1: one line on stderr for each run ---------------------------------------
+
+/// The options in force.
+Text options_of(const Problem& problem, const heed_attention_args& args);
+
+/// The speed counts every pair that windows allow, masked or not, and sequences at full length.
+void print_run(const heed_attention_plan& plan, const heed_attention_args& args,
+               double seconds) noexcept;
 
 }  // namespace heed

@@ -1,5 +1,4 @@
-#include "engine/dense/verbose.hpp"
-
+#include "engine/dense/plan.hpp"
 #include "engine/dense/strategy.hpp"
 #include "engine/runtime/text.hpp"
 

@@ -1,5 +1,4 @@
-#include "engine/graph/verbose.hpp"
-
+#include "engine/graph/plan.hpp"
 #include "engine/runtime/text.hpp"
 #include "engine/tensor/heads.hpp"
 

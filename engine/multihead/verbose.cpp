@@ -1,5 +1,4 @@
-#include "engine/dense/verbose.hpp"
-
+#include "engine/dense/plan.hpp"
 #include "engine/multihead/backward/plan.hpp"
 #include "engine/multihead/multihead.hpp"
 #include "engine/runtime/text.hpp"

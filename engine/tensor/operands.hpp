@@ -187,43 +187,25 @@ struct Operand : TensorField<Problem> {
                     typename TensorField<Problem>::AxesOf along)
       : TensorField<Problem>(tensor), role(is), needed(given), odd(told_of), axes(along) {}
 
-  // What is special about a row.
-  constexpr Operand with(Types rule) const {
+  // The same row with what is special about it.
+  template <class Value>
+  constexpr Operand set(Value Operand::*member, Value value) const {
     Operand row = *this;
-    row.types = rule;
+    row.*member = value;
     return row;
   }
-  constexpr Operand without_heads() const {
-    Operand row = *this;
-    row.no_heads = true;
-    return row;
-  }
-  constexpr Operand only(const Condition<Problem>& holds) const {
-    Operand row = *this;
-    row.condition = &holds;
-    return row;
-  }
-  constexpr Operand told(Odd values = Odd::kNotFinite) const {
-    Operand row = *this;
-    row.odd = values;
-    return row;
-  }
+  constexpr Operand with(Types rule) const { return set(&Operand::types, rule); }
+  constexpr Operand without_heads() const { return set(&Operand::no_heads, true); }
+  constexpr Operand when_given(Needed rule) const { return set(&Operand::needed, rule); }
+  constexpr Operand told(Odd values = Odd::kNotFinite) const { return set(&Operand::odd, values); }
   constexpr Operand not_told() const { return told(Odd::kNone); }
-  constexpr Operand when_given(Needed rule) const {
-    Operand row = *this;
-    row.needed = rule;
-    return row;
+  constexpr Operand only(const Condition<Problem>& holds) const {
+    return set<const Condition<Problem>*>(&Operand::condition, &holds);
   }
   /// The gradient of an input that problems have or not, and of one that runs have or not.
-  constexpr Operand of(std::size_t pointer) const {
-    Operand row = *this;
-    row.input = pointer;
-    return row;
-  }
+  constexpr Operand of(std::size_t pointer) const { return set(&Operand::input, pointer); }
   constexpr Operand of_given(std::size_t pointer) const {
-    Operand row = of(pointer);
-    row.input_is_optional = true;
-    return row;
+    return of(pointer).set(&Operand::input_is_optional, true);
   }
 
   const void* pointer_in(const void* args) const { return address_at(args, this->pointer); }

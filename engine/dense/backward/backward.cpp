@@ -23,7 +23,7 @@
 
 #include "engine/dense/backward/bias.hpp"
 #include "engine/dense/backward/split.hpp"
-#include "engine/dense/verbose.hpp"
+#include "engine/dense/plan.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/text.hpp"
 #include "engine/runtime/workspace.hpp"
