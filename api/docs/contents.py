@@ -40,6 +40,11 @@ def literal_blocks(app, what, name, object, options, lines):  # noqa: A002
             lines[i:i] = ["", "::"]
 
 
+def skipped(app, what, name, object, skip, options):  # noqa: A002
+    """Fields of tuples say nothing that their class does not."""
+    return True if str(getattr(object, "__doc__", "")).startswith("Alias for field") else None
+
+
 def contents(text):
     """What api/README.md lists, as the navigation: a section of it is a part."""
     _, *sections = re.split(r"^## (.*)$", text, flags=re.MULTILINE)
@@ -90,5 +95,6 @@ def setup(app):
     """Called by Sphinx."""
     app.connect("source-read", read)
     app.connect("autodoc-process-docstring", literal_blocks, priority=400)
+    app.connect("autodoc-skip-member", skipped)
     app.connect("build-finished", first_page)
     return {"parallel_read_safe": True, "version": "1"}

@@ -70,6 +70,13 @@ class Session:
                             "OMPI_MCA_rmaps_base_oversubscribe": "1",
                             "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
                             "PATH": os.path.join(folder, "bin") + os.pathsep + kept["PATH"]}
+        self.installed = False
+
+    def install(self):
+        """Once, for commands and programs in C; those in Python take the package where it was built."""
+        if self.installed:
+            return
+        self.installed = True
         made = self.run(["cmake", "--install", self.build, "--prefix", self.prefix])
         if made.returncode != 0:
             sys.exit(f"{self.build} cannot be installed:\n{made.stdout}")
@@ -258,6 +265,8 @@ def faults_of(text, readme, session):
     blocks = markdown.blocks_of(text)
     faults = markdown.link_faults(text, os.path.join(session.root, os.path.dirname(readme)))
     faults += markdown.form_faults(text)
+    if any(block.kind in ("sh", "c", "cmake") or is_command(block) for block in blocks):
+        session.install()
     found, used = command_faults(session, readme, blocks)
     faults += found + program_faults(session, blocks)
     return faults + [f"a rule without a command: {rule[1]}" for rule in RULES
