@@ -82,18 +82,25 @@ class Gather {
     run_bytes_ = (one_run ? heads : 1) * features * tensor.layout.bytes;
     ahead_ = std::clamp<std::int64_t>(kBytesAhead / std::max<std::int64_t>(runs_ * run_bytes_, 1),
                                       2, kSourcesAhead);
+    const auto& [type, bytes, strides] = tensor.layout;
+    rows_ =
+        in_place_
+            ? EdgeRows{type, tensor.data, nullptr, strides.row * bytes, strides.head * bytes}
+            : consecutive_rows(buffer, static_cast<std::size_t>(heads * padded_), this->features());
   }
 
   std::size_t features() const { return static_cast<std::size_t>(padded_); }
 
   /// The rows that `source` lists; the list goes on for kSourcesAhead more.
   EdgeRows rows(const std::int32_t* source, std::size_t edges) const {
-    const auto& [type, bytes, s] = tensor_.layout;
-    if (in_place_) return {type, tensor_.data, source, s.row * bytes, s.head * bytes};
-    const std::int64_t row = heads_ * padded_;
+    EdgeRows rows = rows_;
+    if (in_place_) {
+      rows.source = source;
+      return rows;
+    }
     for (std::size_t e = 0; e < edges; ++e)
-      copy(source[e], buffer_ + static_cast<std::int64_t>(e) * row);
-    return consecutive_rows(buffer_, static_cast<std::size_t>(row), features());
+      copy(source[e], buffer_ + static_cast<std::int64_t>(e) * heads_ * padded_);
+    return rows;
   }
 
   /// One row as [heads][padded features]: where it lies, or copied to `room`.
@@ -162,6 +169,7 @@ class Gather {
   std::int64_t padded_;
   bool in_place_, has_numbers_;
   Real* buffer_;
+  EdgeRows rows_;      ///< without their sources where they are read where they lie
   std::int64_t runs_;  ///< stretches of memory that a row is made of
   std::int64_t run_bytes_;
   std::int64_t ahead_;

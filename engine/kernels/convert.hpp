@@ -32,10 +32,12 @@ inline constexpr bool kIsScaled = std::is_same_v<Element, I8> || std::is_same_v<
 template <class Real, class Function>
 [[gnu::always_inline]] inline void with_element(ElementType type, Function&& function) {
   if constexpr (std::is_same_v<Real, float>) {
+    if (__builtin_expect(type == ElementType::kF32, true)) return function(Real{});
     if (type == ElementType::kBf16) return function(Bf16{});
-    if (type == ElementType::kF16) return function(F16{});
+    function(F16{});
+  } else {
+    function(Real{});
   }
-  function(Real{});
 }
 
 /// The same of rows that may have scales.

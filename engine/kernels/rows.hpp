@@ -301,10 +301,10 @@ template <class V, class Real = RealOf<V>>
     (V::load_unaligned(sums + x) * factor).store_unaligned(sums + x);
 }
 
-/// Fills the last vectors up with scores that count nowhere: the number of all.
-template <class Real>
-HEED_INLINE std::size_t fill_up(Real* scores, std::size_t count, std::size_t width) {
-  const std::size_t whole = (count + width - 1) / width * width;
+/// Fills the last vector of n lanes up with scores that count nowhere: the number of all.
+template <std::size_t n, class Real>
+HEED_INLINE std::size_t fill_up(Real* scores, std::size_t count) {
+  const std::size_t whole = (count + n - 1) / n * n;
   for (std::size_t i = count; i < whole; ++i) scores[i] = -kInfinity<Real>;
   return whole;
 }
@@ -314,26 +314,31 @@ template <class V, class Real = RealOf<V>>
 void row_probs(std::size_t keys, std::size_t pitch, std::size_t queries, Real* scores,
                Real* row_max, Real* row_sum, Real* sums, std::size_t padded) {
   constexpr std::size_t n = kLanes<V>;
-  HEED_CONTRACT(pitch >= queries && pitch <= kMaxPanel && (pitch % n == 0 || n % pitch == 0));
+  HEED_CONTRACT(keys > 0 && pitch >= queries && pitch <= kMaxPanel);
+  HEED_CONTRACT(pitch % n == 0 || n % pitch == 0);
   const std::size_t width = pitch < n ? n : pitch;
-  const std::size_t whole = fill_up(scores, keys * pitch, width);
+  const std::size_t whole = fill_up<n>(scores, keys * pitch);
   alignas(kAlignment) Real most[kMaxPanel];
-  for (std::size_t l = 0; l < width; ++l)
-    most[l] = l % pitch < queries ? row_max[l % pitch] : kLargest<Real>;
+  for (std::size_t h = 0; h < pitch; ++h)
+    for (std::size_t l = h; l < width; l += pitch)
+      most[l] = h < queries ? row_max[h] : kLargest<Real>;
   bool moves = false;
-  for (std::size_t i = 0; i < whole; i += width)
-    for (std::size_t l = 0; l < width; l += n)
-      moves = moves ||
-              xsimd::any(load<V>(scores + i + l) > load<V>(most + l) + V(kRescaleThreshold<Real>));
+  for (std::size_t l = 0; l < width; l += n) {
+    const V outgrown = load<V>(most + l) + V(kRescaleThreshold<Real>);
+    auto exceeds = load<V>(scores + l) > outgrown;
+    for (std::size_t i = l + width; i < whole; i += width)
+      exceeds = exceeds | (load<V>(scores + i) > outgrown);
+    moves = moves || xsimd::any(exceeds);
+  }
   for (std::size_t h = 0; moves && h < queries; ++h) {
     move_row_max<V>(scores + h, keys, pitch, row_max + h, row_sum + h, sums + h * padded, padded);
     for (std::size_t l = h; l < width; l += pitch) most[l] = row_max[h];
   }
-  for (std::size_t i = 0; i < whole; i += width)
-    for (std::size_t l = 0; l < width; l += n) {
-      Real* const at = scores + i + l;
-      store<V>(at, exp2_of(at_most(kLargest<Real>, load<V>(at)) - load<V>(most + l)));
-    }
+  for (std::size_t l = 0; l < width; l += n) {
+    const V top = load<V>(most + l);
+    for (std::size_t i = l; i < whole; i += width)
+      store<V>(scores + i, exp2_of(at_most(kLargest<Real>, load<V>(scores + i)) - top));
+  }
 }
 
 /// The same of H queries, [key][query].
@@ -341,7 +346,7 @@ template <class V, std::size_t H, class Real = RealOf<V>>
 HEED_INLINE void scores_to_probs(Real* scores, std::size_t keys, Real* row_max, Real* row_sum,
                                  Real* sums, std::size_t padded) {
   constexpr std::size_t n = kLanes<V>;
-  const std::size_t whole = fill_up(scores, keys * H, n);
+  const std::size_t whole = fill_up<n>(scores, keys * H);
   alignas(kAlignment) Real lanes[n];
   const auto in_lanes = [&]() HEED_INLINE_LAMBDA {
     if constexpr (H == 1) return V(*row_max);
