@@ -52,9 +52,10 @@ inline heed_sequence grown(const Cache& cache, const heed_cache_desc& desc, std:
   const heed_sequence sequence = new_sequence(cache);
   for (std::int64_t layer = 0; layer < desc.layers; ++layer) {
     const auto seed = static_cast<std::uint32_t>(layer);
-    append(cache, sequence, layer, rows,
-           numbers(Tensors::count(1, rows, desc.key_heads, desc.features), seed),
-           numbers(Tensors::count(1, rows, desc.key_heads, desc.value_features), seed + 9));
+    append(
+        cache, sequence, layer, rows,
+        numbers(static_cast<std::size_t>(rows * desc.key_heads * desc.features), seed),
+        numbers(static_cast<std::size_t>(rows * desc.key_heads * desc.value_features), seed + 9));
   }
   return sequence;
 }

@@ -15,6 +15,7 @@
 
 #include "heed.h"
 #include "tests/catch.hpp"
+#include "tests/problem/attention.hpp"
 #include "tests/support/allocator.hpp"
 #include "tests/support/executors.hpp"
 
@@ -32,6 +33,7 @@ using heed_test::make_plan;
 using heed_test::MultiheadPlan;
 using heed_test::Plan;
 using heed_test::Weights;
+using heed_test::Workspace;
 
 /// Where an API call writes its result: an address that no object has, so that a write shows.
 template <class T>
@@ -104,24 +106,6 @@ inline std::vector<std::string> executors() {
   return names;
 }
 
-/// Memory for a run. A vector would align it to 16 bytes only.
-class Workspace {
- public:
-  explicit Workspace(std::size_t bytes)
-      : bytes_(bytes),
-        memory_(
-            ::operator new (bytes == 0 ? 1 : bytes, std::align_val_t{HEED_WORKSPACE_ALIGNMENT})) {}
-  ~Workspace() { ::operator delete (memory_, std::align_val_t{HEED_WORKSPACE_ALIGNMENT}); }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  void* get() const { return memory_; }
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  std::size_t bytes_;
-  void* memory_;
-};
-
 /// `count` numbers in [-2, 2), the same on every machine.
 inline std::vector<float> numbers(std::size_t count, std::uint32_t seed) {
   std::vector<float> values(count);
@@ -133,67 +117,24 @@ inline std::vector<float> numbers(std::size_t count, std::uint32_t seed) {
   return values;
 }
 
-struct Shape {
-  std::int64_t batch = 1, query_heads = 1, key_heads = 1, query_length = 5, key_length = 7;
-  std::int64_t features = 8, value_features = 6;
-  std::uint32_t causal = HEED_CAUSAL_NONE;
-  std::int64_t causal_offset = 0;
-};
-
-inline heed_attention_desc desc_of(const Shape& shape) {
+/// One head.
+inline heed_attention_desc small_desc(std::int64_t queries = 5, std::int64_t keys = 7,
+                                      std::int64_t features = 8, std::int64_t value_features = 6) {
   heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
-  desc.batch = shape.batch;
-  desc.query_heads = shape.query_heads;
-  desc.key_heads = shape.key_heads;
-  desc.query_length = shape.query_length;
-  desc.key_length = shape.key_length;
-  desc.features = shape.features;
-  desc.value_features = shape.value_features;
-  desc.causal = shape.causal;
-  desc.causal_offset = shape.causal_offset;
+  desc.batch = desc.query_heads = 1;
+  desc.query_length = queries;
+  desc.key_length = keys;
+  desc.features = features;
+  desc.value_features = value_features;
   return desc;
 }
 
-/// Contiguous tensors for a shape; `out` begins as a pattern that no result is.
-struct Tensors {
-  explicit Tensors(const Shape& s, std::uint32_t seed = 1)
-      : query(numbers(count(s.batch, s.query_heads, s.query_length, s.features), seed)),
-        key(numbers(count(s.batch, s.key_heads, s.key_length, s.features), seed + 1)),
-        value(numbers(count(s.batch, s.key_heads, s.key_length, s.value_features), seed + 2)),
-        out(count(s.batch, s.query_heads, s.query_length, s.value_features), kUntouched) {}
-
-  heed_attention_args args() {
-    heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
-    args.query = query.data();
-    args.key = key.data();
-    args.value = value.data();
-    args.out = out.data();
-    return args;
-  }
-
-  static std::size_t count(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
-    return static_cast<std::size_t>(a * b * c * d);
-  }
-
-  static constexpr float kUntouched = -12345.678F;
-  std::vector<float> query, key, value, out;
-};
-
-inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
-}
-
-/// The output of a planned run.
-inline std::vector<float> run(const Context& context, const Shape& shape, Tensors tensors) {
-  const Plan plan = make_plan(context, desc_of(shape));
-  const Workspace workspace(describe(plan).workspace_bytes);
-  const heed_attention_args args = tensors.args();
-  const heed_status status =
-      heed_attention_plan_run(plan.get(), &args, workspace.get(), workspace.bytes());
-  INFO(heed_last_error());
-  REQUIRE(status == HEED_STATUS_OK);
-  return tensors.out;
+/// What a planned run gives of random numbers.
+inline heed_test::Numbers run(const Context& context,
+                              const heed_attention_desc& desc = small_desc()) {
+  heed_test::Problem problem = heed_test::Problem::of(desc);
+  problem.fill(1);
+  return problem.run_all(context).out;
 }
 
 // ---- Refusals -------------------------------------------------------------------------------

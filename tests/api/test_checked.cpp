@@ -13,12 +13,7 @@ namespace {
 /// keys, 4 features.
 struct Sample {
   Sample() {
-    shape.batch = 2;
-    shape.query_heads = shape.key_heads = 2;
-    shape.query_length = 6;
-    shape.key_length = 8;
-    shape.features = shape.value_features = 4;
-    desc = desc_of(shape);
+    desc.batch = desc.query_heads = desc.key_heads = 2;
     args.query = query.data();
     args.key = key.data();
     args.value = value.data();
@@ -41,8 +36,7 @@ struct Sample {
 
   static std::vector<float> room(std::uint32_t seed) { return numbers(4096, seed); }
 
-  Shape shape;
-  heed_attention_desc desc;
+  heed_attention_desc desc = small_desc(6, 8, 4, 4);
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
   std::vector<float> query = room(1), key = room(2), value = room(3), out = room(4),
                      scales = room(5);

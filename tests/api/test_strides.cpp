@@ -1,7 +1,5 @@
 // Strides that reach no element, along axes of one element and of empty tensors, and strides that
 // are all 0 and mean it.
-#include <cmath>
-
 #include "tests/api/operations.hpp"
 #include "tests/support/fenced.hpp"
 
@@ -43,26 +41,13 @@ std::vector<Bytes> outputs_of(AForm& form) {
   return all;
 }
 
-/// Sums over rows are grouped as rows lie, so that gradients that are such sums may round
-/// otherwise.
-bool same(const Bytes& a, const Bytes& b, bool rounded) {
-  for (std::size_t i = 0; i < sizeof(Bytes) / sizeof(float); ++i) {
-    float x = 0, y = 0;
-    std::memcpy(&x, a.at(i * sizeof x), sizeof x);
-    std::memcpy(&y, b.at(i * sizeof y), sizeof y);
-    const bool near = rounded && std::abs(x - y) <= 1e-5F * (1 + std::abs(x));
-    if (!near && std::memcmp(&x, &y, sizeof x) != 0) return false;
-  }
-  return true;
-}
-
 template <class AForm>
 void check_same(AForm& form, const std::vector<Bytes>& got, const std::vector<Bytes>& want) {
   std::size_t i = 0;
   for (const Tensor& tensor : tensors_of(form)) {
     if (tensor.content != Tensor::kResult) continue;
     INFO(tensor.name);
-    CHECK(same(got[i], want[i], tensor.name.find("grad_") != std::string::npos));
+    CHECK((got[i] == want[i]));
     ++i;
   }
 }
@@ -85,75 +70,36 @@ void check_any(const ChangeOf<AForm>& change) {
 
 /// Sizes of which several are 1.
 struct Small {
-  std::int64_t batch, query_heads, key_heads, queries, keys, features, value_features;
+  std::int64_t batch, heads, rows, features;
 };
-constexpr Small kSmall[] = {{1, 1, 1, 1, 1, 1, 1},
-                            {1, 1, 1, 3, 5, 4, 6},
-                            {2, 2, 2, 1, 1, 1, 1},
-                            {1, 2, 1, 1, 5, 1, 6},
-                            {2, 1, 1, 3, 1, 4, 1}};
+constexpr Small kSmall[] = {{1, 1, 1, 1}, {1, 1, 3, 6}, {2, 2, 1, 1}, {1, 2, 1, 6}, {2, 1, 3, 4}};
 
-void shrink(heed_attention_desc& desc, std::int32_t (&key_lengths)[2], const Small& s) {
-  desc.batch = s.batch;
-  desc.query_heads = s.query_heads;
-  desc.key_heads = s.key_heads;
-  desc.query_length = s.queries;
-  desc.key_length = s.keys;
-  desc.features = s.features;
-  desc.value_features = s.value_features;
-  key_lengths[0] = key_lengths[1] = 1;
-}
-void shrink(Form& f, const Small& s) {
-  shrink(f.desc, f.key_lengths, s);
-  f.desc.weight_rows = 1;
-}
-void shrink(BackwardForm& f, const Small& s) { shrink(f.attention, f.key_lengths, s); }
-void shrink(BlockForm& f, const Small& s) {
-  shrink(f.attention, f.key_lengths, s);
-  f.desc.width_query = f.desc.width_key = s.features == 4 ? 1 : 7;
-  if (s.key_heads == 2) f.reduce(HEED_COMBINE_MEAN);
-}
-void shrink(BlockBackwardForm& f, const Small& s) {
-  shrink(f.block, s);
-  if (s.key_heads == 2) f.reduce(HEED_COMBINE_MEAN);
-}
-void shrink(GraphForm& f, const Small& s) {
-  heed_graph_attention_desc& d = f.desc;
-  if (s.queries == 1) f.graph.desc.nodes = f.graph.desc.edges = 1;
-  if (s.queries == 1) f.graph.sources[0] = 0;
-  d.heads = s.query_heads;
-  d.features = s.features;
-  d.value_features = s.value_features;
-  d.edge_width = s.batch;
-  d.width = d.heads * d.value_features;
-  if (s.key_heads == 1) f.per_node();
-}
-void shrink(GraphBackwardForm& f, const Small& s) {
-  if (s.key_heads == 1) f.per_node();
-  shrink(f.layer, s);
-}
 void shrink(MergeForm& f, const Small& s) {
   f.desc.batch = s.batch;
-  f.desc.heads = s.query_heads;
-  f.desc.rows = s.queries;
-  f.desc.features = s.value_features;
+  f.desc.heads = s.heads;
+  f.desc.rows = s.rows;
+  f.desc.features = s.features;
 }
 void shrink(RotateForm& f, const Small& s) {
   f.desc.batch = s.batch;
-  f.desc.heads = s.query_heads;
-  f.desc.rows = s.queries;
+  f.desc.heads = s.heads;
+  f.desc.rows = s.rows;
 }
-void shrink(MatrixForm& f, const Small& s) { f.desc.in = s.keys, f.desc.out = s.queries; }
-void shrink(ProjectForm& f, const Small& s) { f.desc.batch = s.batch, f.desc.rows = s.queries; }
-void shrink(AppendForm& f, const Small& s) { f.append.rows = s.queries; }
+void shrink(MatrixForm& f, const Small& s) { f.desc.in = s.features, f.desc.out = s.rows; }
+void shrink(ProjectForm& f, const Small& s) { f.desc.batch = s.batch, f.desc.rows = s.rows; }
+void shrink(AppendForm& f, const Small& s) { f.append.rows = s.rows; }
 void shrink(CacheAttentionForm& f, const Small& s) {
   f.attention.batch = s.batch;
-  f.attention.query_length = s.queries;
+  f.attention.query_length = s.rows;
 }
+
+/// Of the others random problems have such strides.
+using Unplanned =
+    std::tuple<MergeForm, RotateForm, MatrixForm, ProjectForm, AppendForm, CacheAttentionForm>;
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("any stride does along an axis of one element", "[strides]", LaidOrCached) {
+TEMPLATE_LIST_TEST_CASE("any stride does along an axis of one element", "[strides]", Unplanned) {
   for (const Small& small : kSmall) {
     CAPTURE(&small - kSmall);
     check_any<TestType>([&](TestType& form) { shrink(form, small); });
@@ -204,54 +150,30 @@ TEST_CASE("strides of empty tensors are never taken", "[strides]") {
     }
 }
 
-namespace {
-
-template <class AForm>
-std::vector<ChangeOf<AForm>> ways(const AForm&) {
-  return {unchanged<AForm>};
-}
-std::vector<ChangeOf<Form>> ways(const Form&) { return {unchanged<Form>, &Form::pack_keys}; }
-std::vector<ChangeOf<BlockForm>> ways(const BlockForm&) {
-  return {unchanged<BlockForm>, with("desc.combine", HEED_COMBINE_TENSOR)};
-}
-std::vector<ChangeOf<GraphForm>> ways(const GraphForm&) {
-  return {unchanged<GraphForm>, &GraphForm::share, &GraphForm::per_node};
-}
-
-}  // namespace
-
 /// An input of one element, repeated by explicit strides of 0, gives what a contiguous tensor full
 /// of it does; no other element is read.
-TEMPLATE_LIST_TEST_CASE("explicit strides of 0 repeat one element", "[strides]", LaidOrCached) {
+TEMPLATE_LIST_TEST_CASE("explicit strides of 0 repeat one element", "[strides]", Unplanned) {
   constexpr unsigned char kByte = 0x3f;  // of a number, or of an element of a mask, all alike
   const Fenced one(sizeof(float), End::kLast);
   one.fill(kByte);
-  for (const ChangeOf<TestType>& make : ways(TestType())) {
-    TestType probe;
-    make(probe);
-    for (const Tensor& of : tensors_of(probe)) {
-      if (of.kind == 0 || of.content == Tensor::kResult || of.memory() == nullptr) continue;
-      // What attention wrote lies apart, and the gradient of a bias repeats with it.
-      if (is_one_of(of.name, {"out", "lse"})) continue;
-      if (std::is_same_v<TestType, GraphBackwardForm> && is_one_of(of.name, {"edge_bias"}))
-        continue;
-      CAPTURE(of.layout);
-      const auto outputs = [&](bool repeated) {
-        TestType form;
-        make(form);
-        for (const Tensor& tensor : tensors_of(form)) {
-          if (tensor.layout != of.layout) continue;
-          const std::size_t bytes = of.bytes() / static_cast<std::size_t>(of.elements);
-          const auto* const end = static_cast<const unsigned char*>(one.get()) + one.bytes();
-          static Bytes full;
-          full = Bytes(kByte);
-          tensor.point_at(repeated ? end - bytes : full.at());
-          if (repeated) tensor.reserved() = HEED_STRIDES_EXPLICIT;
-        }
-        return outputs_of(form);
-      };
-      const std::vector<Bytes> want = outputs(false);
-      check_same(probe, outputs(true), want);
-    }
+  TestType probe;
+  for (const Tensor& of : tensors_of(probe)) {
+    if (of.kind == 0 || of.content == Tensor::kResult || of.memory() == nullptr) continue;
+    CAPTURE(of.layout);
+    const auto outputs = [&](bool repeated) {
+      TestType form;
+      for (const Tensor& tensor : tensors_of(form)) {
+        if (tensor.layout != of.layout) continue;
+        const std::size_t bytes = of.bytes() / static_cast<std::size_t>(of.elements);
+        const auto* const end = static_cast<const unsigned char*>(one.get()) + one.bytes();
+        static Bytes full;
+        full = Bytes(kByte);
+        tensor.point_at(repeated ? end - bytes : full.at());
+        if (repeated) tensor.reserved() = HEED_STRIDES_EXPLICIT;
+      }
+      return outputs_of(form);
+    };
+    const std::vector<Bytes> want = outputs(false);
+    check_same(probe, outputs(true), want);
   }
 }

@@ -181,7 +181,7 @@ TEST_CASE("struct_size of contexts, executors and allocators", "[struct_size]") 
 TEST_CASE("struct_size of what the library fills", "[struct_size]") {
   const Context context = serial();
   const GraphForm form;
-  const Plan plan = make_plan(context, desc_of(Shape{}));
+  const Plan plan = make_plan(context, small_desc());
   const MultiheadPlan block = make_plan(context, BlockForm().desc);
   const Graph graph = make_graph(context, form.graph.desc);
   const GraphPlan over_graph = make_plan(context, graph, form.desc);

@@ -69,15 +69,11 @@ heed_attention_info tiles_of(const heed_context_options& options, const heed_att
 
 /// 4 query heads over 2 key heads of 3 items: packs of 200 rows, 6 heads.
 heed_attention_desc grouped() {
-  Shape shape;
-  shape.batch = 3;
-  shape.query_heads = 4;
-  shape.key_heads = 2;
-  shape.query_length = 100;
-  shape.key_length = 1500;
-  shape.features = 64;
-  shape.value_features = 80;
-  return desc_of(shape);
+  heed_attention_desc desc = small_desc(100, 1500, 64, 80);
+  desc.batch = 3;
+  desc.query_heads = 4;
+  desc.key_heads = 2;
+  return desc;
 }
 
 }  // namespace
@@ -320,24 +316,22 @@ TEST_CASE("HEED_VERBOSE=1 shows the tuning file's line", "[tuning][verbose][file
   const heed_context_options options = options_with(file.path());
   const Context context = make_context(&options);
   Captured err(STDERR_FILENO);
-  (void)run(context, Shape{}, Tensors(Shape{}));
+  (void)run(context);
   check_contains(err.text(), {"tiles 48 x 128 of line 3, "});
 }
 
 TEST_CASE("a tuning file changes no bit", "[tuning][determinism][files]") {
   const Environment environment;
-  Shape shape;
-  shape.query_heads = shape.key_heads = 2;
-  shape.query_length = shape.key_length = 300;
-  const Tensors tensors(shape);
+  heed_attention_desc desc = small_desc(300, 300);
+  desc.query_heads = 2;
   for (const std::string& isa : usable_isas()) {
     heed_context_options options = serial_options();
     options.isa = isa.c_str();
-    const std::vector<float> want = run(make_context(&options), shape, tensors);
+    const heed_test::Numbers want = run(make_context(&options), desc);
     const File file("heed-tuning 1\n" + section(isa.c_str()) + "rows=300 tile_q=1 tile_kv=1\n");
     options.tuning_file = file.path();
     const Context context = make_context(&options);
-    REQUIRE(describe(make_plan(context, desc_of(shape))).tuning_line == 3);
-    CHECK(same_bits(run(context, shape, tensors), want));
+    REQUIRE(describe(make_plan(context, desc)).tuning_line == 3);
+    CHECK(same_bits(run(context, desc), want));
   }
 }

@@ -53,7 +53,7 @@ TEST_CASE("a workspace that cannot be used is refused", "[workspace]") {
 TEST_CASE("a plan without rows needs no workspace", "[workspace]") {
   Object plan;
   const auto empty = problem_of<Form>([](Form& form) {
-    form.desc = desc_of(Shape{});
+    form.desc = small_desc();
     form.desc.query_length = 0;
   });
   const Environment quiet;
@@ -205,18 +205,6 @@ TEST_CASE("checked: writes past the ends of the workspace are told", "[check][fi
 
 namespace {
 
-std::size_t backward_bytes(const Context& context, std::int64_t length, std::int64_t heads,
-                           std::int64_t features) {
-  heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
-  attention.batch = 1;
-  attention.query_heads = attention.key_heads = heads;
-  attention.query_length = attention.key_length = length;
-  attention.features = features;
-  heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
-  desc.attention = &attention;
-  return heed_test::describe(heed_test::make_plan(context, desc)).workspace_bytes;
-}
-
 std::size_t graph_backward_bytes(const Context& context, std::int64_t nodes, std::int64_t degree,
                                  std::int64_t heads) {
   heed_test::EdgeList edges;
@@ -235,37 +223,7 @@ std::size_t graph_backward_bytes(const Context& context, std::int64_t nodes, std
   return heed_test::describe(heed_test::make_plan(context, graph, desc)).workspace_bytes;
 }
 
-Context threads_of(std::uint32_t threads) {
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.threads = threads;
-  return make_context(&options);
-}
-
 }  // namespace
-
-// Up to 16 splits of a head's rows sum gradients of keys and values by themselves, beside tiles,
-// and each row has some numbers of its own.
-TEST_CASE("gradients of attention take memory for heads in work, and for no pairs", "[workspace]") {
-  constexpr std::int64_t kFeatures = 64;
-  constexpr std::int64_t kPerFeature = 20, kPerRow = 12, kThread = 1 << 20;
-  const Environment quiet;
-  for (const std::uint32_t threads : {1U, 4U}) {
-    const Context context = threads_of(threads);
-    for (const std::int64_t heads : {1, 4, 16})
-      for (const std::int64_t length : {512, 4096, 16384, 65536}) {
-        CAPTURE(threads, heads, length);
-        const std::int64_t in_work = std::min<std::int64_t>(threads, heads);
-        const std::int64_t numbers =
-            in_work * kPerFeature * length * kFeatures + heads * kPerRow * length;
-        const auto bytes =
-            static_cast<std::int64_t>(backward_bytes(context, length, heads, kFeatures));
-        CHECK(bytes < numbers * std::int64_t{sizeof(float)} + threads * kThread);
-        const auto twice =
-            static_cast<std::int64_t>(backward_bytes(context, 2 * length, heads, kFeatures));
-        CHECK(twice < 2 * bytes + threads * kThread);
-      }
-  }
-}
 
 // A log-sum-exp, what it lacks and a delta for every node and head; nothing for edges, whose number
 // is told apart from that of nodes.
@@ -273,7 +231,7 @@ TEST_CASE("gradients over a graph take three numbers for a node and head, and no
           "[workspace]") {
   constexpr std::int64_t kHeads = 4, kNodes = 4000, kNumber = sizeof(float);
   const Environment quiet;
-  const Context context = threads_of(1);
+  const Context context = serial();
   const auto bytes_of = [&](std::int64_t nodes, std::int64_t degree) {
     return static_cast<std::int64_t>(graph_backward_bytes(context, nodes, degree, kHeads));
   };

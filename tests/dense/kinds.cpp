@@ -55,6 +55,12 @@ heed_attention_desc desc_of(std::int64_t query_length, std::int64_t key_length,
   return desc;
 }
 
+Sizes sizes_of(std::int64_t queries, std::int64_t keys, const Types& types) {
+  Sizes sizes = {queries, keys, 9, 11};
+  sizes.types = types;
+  return sizes;
+}
+
 Problem filled(const Sizes& sizes, std::uint64_t seed, float amplitude) {
   Problem problem(sizes);
   problem.fill(seed, amplitude);
@@ -91,6 +97,12 @@ bool same_number(double a, double b) {
   return a == b && std::signbit(a) == std::signbit(b);
 }
 
+bool all_are(const Numbers& numbers, double x) {
+  const std::uint64_t bits = encode(numbers.dtype, x);
+  return std::count(numbers.bits.begin(), numbers.bits.end(), bits) ==
+         static_cast<std::ptrdiff_t>(numbers.size());
+}
+
 bool check_same(const std::string& what, const Numbers& a, const Numbers& b) {
   const std::size_t at = first_difference(a, b);
   if (at == a.size() && a.size() == b.size()) return true;
@@ -108,22 +120,6 @@ bool check_same(const std::string& what, const Outputs& a, const Outputs& b) {
                           check_same(what + ", weights", a.weights, b.weights),
                           check_same(what + ", column sums", a.column_sums, b.column_sums)};
   return results[0] && results[1] && results[2] && results[3];
-}
-
-double distance(double a, double b, double allowed) {
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b) ? 0 : kInfinity;
-  if (a == b) return 0;
-  return std::isfinite(a) && std::isfinite(b) ? std::fabs(a - b) / allowed : kInfinity;
-}
-
-bool is_tight(double bound, double x, std::uint32_t dtype) {
-  const double loosest = dtype == HEED_DTYPE_F64 ? 1e-11 : format_of(dtype).bytes == 4 ? 2e-3 : 0.1;
-  return !std::isfinite(x) || bound < loosest * std::max(std::fabs(x), 1.0);
-}
-
-bool check_close(const std::string& what, const Numbers& a, const std::vector<Element>& bounds_a,
-                 const Numbers& b, const std::vector<Element>& bounds_b) {
-  return check_close(what, a, bounds_a, b, bounds_b, [](std::size_t i) { return i; });
 }
 
 }  // namespace heed_test

@@ -1,5 +1,5 @@
 // Offsets and windows as far away as their type goes.
-#include "tests/dense/edges.hpp"
+#include "tests/dense/kinds.hpp"
 #include "tests/support/isas.hpp"
 
 using namespace heed_test;
@@ -31,42 +31,12 @@ std::vector<Index> offsets() {
   return all;
 }
 
-/// Sides of windows that end about there where key 0 is, seen from the offset, and others.
-std::vector<Index> sides(Index offset) {
-  std::vector<Index> all = {-1, 0, INT64_MAX};
-  const Index back = offset == INT64_MIN ? INT64_MAX : std::abs(offset);
-  for (const Index more : {-5, -2, 0, 1, 3})
-    if (back + std::min<Index>(more, INT64_MAX - back) >= 0)
-      all.push_back(back + std::min<Index>(more, INT64_MAX - back));
-  return all;
-}
-
 void align(Problem& p, Index offset) {
   p.desc.alignment = HEED_ALIGNMENT_OFFSET;
   p.desc.alignment_offset = offset;
 }
 
 }  // namespace
-
-TEST_CASE("windows as far away as offsets", "[far]") {
-  Report report("far windows");
-  std::size_t index = 0;
-  for (const Index offset : offsets())
-    for (const Index left : sides(offset))
-      for (const Index right : sides(offset)) {
-        if (!keep(index++)) continue;
-        Problem p = filled(sizes_of(2, 7), 60 + index);
-        set_window(p, left, right, offset);
-        if (index % 3 == 0) {
-          p.desc.alignment = HEED_ALIGNMENT_DEFAULT;
-          p.desc.alignment_offset = 0;
-          p.desc.causal = HEED_CAUSAL_OFFSET;
-          p.desc.causal_offset = offset;
-        }
-        want_all(p, HEED_WEIGHTS_MASKED);
-        check_problem(p, &report);
-      }
-}
 
 TEST_CASE("a window far away leaves the keys that it says", "[far]") {
   struct Case {

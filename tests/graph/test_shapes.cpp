@@ -1,4 +1,4 @@
-// Odd graphs: sources of another kind, single edges, duplicates, and nothing at all; and sizes
+// Odd graphs: sources of another kind, single edges, and nothing at all; and sizes
 // around those of vectors and panels, which random ones hit too seldom.
 #include "tests/graph/problems.hpp"
 
@@ -68,32 +68,6 @@ TEST_CASE("one edge gives the value of its source, bit by bit", "[shapes]") {
                     p.value->get({0, h, n * 7 % 30, x}));
           }
       }
-}
-
-TEST_CASE("of duplicates the first stays, with what belongs to it, or each counts", "[shapes]") {
-  // 2 -> 0 three times, 1 -> 0 twice, 0 -> 1 twice, one edge in between.
-  EdgeList edges{4, {2, 1, 2, 0, 3, 1, 2, 0}, {0, 0, 0, 1, 0, 0, 0, 1}, true};
-  const std::vector<bool> stays = {true, true, false, true, true, false, false, false};
-  for (const bool unique : {true, false}) {
-    edges.unique = unique;
-    GraphProblem p = projected_problem(edges, 2, 3, 4);
-    add_edge_tensors(p, 3);
-    p.fill(4);
-    check_problem(p);
-    for (const char* const isa : isa_names()) {
-      const Context context = make_context(isa);
-      const Graph graph = make_graph(context, edges);
-      const heed_graph_info info = describe(graph);
-      CHECK(info.edges == (unique ? 4 : 8));
-      CHECK(info.edges_given == 8);
-      CHECK(info.isolated == 2);
-      CHECK(info.most == (unique ? 3 : 6));
-      const GraphOutputs got = p.run(context, graph);
-      for (std::size_t e = 0; e < 8; ++e)
-        for (std::size_t h = 0; h < 2; ++h)
-          CHECK((got.weights[h * 8 + e] == 0) == (unique && !stays[e]));
-    }
-  }
 }
 
 TEST_CASE("more edges, heads and features than vectors and panels have", "[shapes]") {

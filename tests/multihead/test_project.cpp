@@ -48,26 +48,6 @@ TEST_CASE("tasks of many tiles of weights, both ways", "[project]") {
   }
 }
 
-TEST_CASE("what is not finite stays in its row or its column", "[project]") {
-  for (const std::uint32_t dtype : kTypes) {
-    Projection p({2, 9, 6, 10}, dtype);
-    p.x.set({0, 0, 3, 2}, kNaN);
-    p.x.set({1, 0, 0, 1}, kInfinity);
-    p.x.set({1, 0, 4, 1}, -kInfinity);
-    p.w.set(0, 5, 7, kInfinity);
-    p.w.set(0, 0, 8, kNaN);
-    check_projection(p);
-    for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
-      p.run_all(plain_contexts()[n]);
-      p.y.each([&](const Axes& at) {
-        const bool row = at[0] == 0 ? at[2] == 3 : at[2] == 0 || at[2] == 4;
-        const bool column = at[3] == 7 || at[3] == 8;
-        CHECK(std::isfinite(p.y.get(at)) == !(row || column));
-      });
-    }
-  }
-}
-
 TEST_CASE("an infinity is not lost where it meets a subnormal number", "[project][precision]") {
   // 2^-129 counts as 0 to pairs, and 0 times infinity is NaN: float32 says infinity.
   Projection p({1, 40, 150, 70}, HEED_DTYPE_BF16);

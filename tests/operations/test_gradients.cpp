@@ -1,6 +1,5 @@
 // Gradients of dense attention, blocks and graphs where random problems do not go: sums longer than
 // are taken at a time, ties, nothing at all, factors without a reciprocal, and what no row attends.
-#include "tests/dense/edges.hpp"
 #include "tests/graph/problems.hpp"
 #include "tests/multihead/copies.hpp"
 #include "tests/support/gradients.hpp"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <functional>
 
-#include "tests/dense/edges.hpp"
+#include "tests/dense/kinds.hpp"
 #include "tests/multihead/copies.hpp"
 #include "tests/problem/random_forms.hpp"
 #include "tests/support/executors.hpp"

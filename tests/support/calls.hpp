@@ -134,8 +134,8 @@ Context make_context(const char* isa, const Choices& choices = {});
 class Workspace {
  public:
   explicit Workspace(std::size_t bytes)
-      : bytes_(bytes), memory_(HEED_DTYPE_F32, bytes / sizeof(float), 0) {}
-  void* get() { return memory_.data(); }
+      : bytes_(bytes), memory_(HEED_DTYPE_F32, (bytes + 3) / sizeof(float), 0) {}
+  void* get() const { return const_cast<unsigned char*>(memory_.data()); }
   std::size_t bytes() const { return bytes_; }
   bool intact() const { return memory_.guards_intact(); }
 
