@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "tests/api/bytes.hpp"
 #include "tests/api/fields.hpp"
 #include "tests/api/support.hpp"
 #include "tests/oracle/dtype.hpp"
@@ -32,6 +31,29 @@ Slot slot(const char* called, const char* within, Schema schema, const T*& point
           bool optional = false) {
   return {called, within, schema, reinterpret_cast<const void**>(&pointer), optional};
 }
+
+/// Bytes in an output that no run writes.
+inline constexpr unsigned char kPattern = 0x5c;
+
+/// Memory for a small tensor, aligned for any type, with room for a misaligned pointer.
+class Bytes {
+ public:
+  explicit Bytes(unsigned char fill = 0) { std::memset(memory_, fill, sizeof memory_); }
+  void* at(std::size_t offset = 0) { return memory_ + offset; }
+  const void* at(std::size_t offset = 0) const { return memory_ + offset; }
+  void set(std::size_t index, float x) { std::memcpy(at(index * sizeof x), &x, sizeof x); }
+  bool all_are(unsigned char fill) const {
+    for (const unsigned char byte : memory_)
+      if (byte != fill) return false;
+    return true;
+  }
+  friend bool operator==(const Bytes& a, const Bytes& b) {
+    return std::memcmp(a.memory_, b.memory_, sizeof a.memory_) == 0;
+  }
+
+ private:
+  alignas(8) unsigned char memory_[4096];
+};
 
 /// Whole numbers, by a type as wide.
 constexpr std::uint32_t kI32 = HEED_DTYPE_F32;

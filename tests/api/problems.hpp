@@ -98,19 +98,14 @@ struct Kind {
 
 /// Problems of every operation with and without options, the first of each operation large.
 const std::vector<Kind>& kinds();
+inline std::vector<Kind> large_kinds() {
+  std::vector<Kind> large;
+  for (const Kind& kind : kinds())
+    if (kind.large) large.push_back(kind);
+  return large;
+}
 
 /// What the one call gives on one thread.
-std::vector<unsigned char> outputs_of(Problem& problem);
-inline std::vector<unsigned char> expected(const Kind& kind) { return outputs_of(*kind.problem()); }
-
-/// The same of a changed form, whose tensors are changed after that.
-template <class AForm>
-std::vector<unsigned char> outputs_of(
-    const std::function<void(AForm&)>& change,
-    const std::function<void(Problem&)>& move = [](Problem&) {}) {
-  const std::unique_ptr<Problem> problem = problem_of<AForm>(change);
-  move(*problem);
-  return outputs_of(*problem);
-}
+std::vector<unsigned char> expected(const Kind& kind);
 
 }  // namespace api_test

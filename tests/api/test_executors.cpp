@@ -42,14 +42,6 @@ struct Attempt {
   std::string message;
 };
 
-/// Problems of every operation, to be shared among threads.
-std::vector<Kind> large_kinds() {
-  std::vector<Kind> large;
-  for (const Kind& kind : kinds())
-    if (kind.large) large.push_back(kind);
-  return large;
-}
-
 struct Seen {
   std::mutex mutex;
   std::multiset<std::uint32_t> asked, indices;

@@ -181,15 +181,13 @@ TEST_CASE("struct_size of contexts, executors and allocators", "[struct_size]") 
 TEST_CASE("struct_size of what the library fills", "[struct_size]") {
   const Context context = serial();
   const GraphForm form;
-  const Plan plan = make_plan(context, small_desc());
-  const MultiheadPlan block = make_plan(context, BlockForm().desc);
   const Graph graph = make_graph(context, form.graph.desc);
-  const GraphPlan over_graph = make_plan(context, graph, form.desc);
-  const Weights weights = prepared(context, 3, 4);
-  const Cache cache = make_cache(context, CacheForm().desc);
-  const auto check = [](Schema schema, auto init, auto describe, const auto* object) {
-    using Info = decltype(init);
-    check_filled(given("info", schema, init, [=](Info* info) { return describe(object, info); }));
+  const auto check = [](Schema schema, const auto& object) {
+    using Of =
+        heed_test::Functions<typename std::decay_t<decltype(object)>::element_type>;
+    const auto init = heed_test::sized<typename Of::Info>();
+    check_filled(
+        given("info", schema, init, [&](auto* info) { return Of::describe(object.get(), info); }));
   };
   check_filled(given("info", "struct_size/4 usable/4 name/p lanes/4 panel/4",
                      heed_isa_info(HEED_ISA_INFO_INIT),
@@ -197,22 +195,19 @@ TEST_CASE("struct_size of what the library fills", "[struct_size]") {
   check(
       "struct_size/4 threads/4 isa/p executor/p l1_bytes l2_bytes product/p check/4 precision/4 "
       "cpu/p tuning_file/p",
-      heed_context_info(HEED_CONTEXT_INFO_INIT), heed_context_describe, context.get());
+      context);
   check(
       "struct_size/4 threads/4 isa/p executor/p tile_q/4 tile_kv/4 tasks workspace_bytes flops/f "
       "strategy/p tuning_line/4 precision/4",
-      heed_attention_info(HEED_ATTENTION_INFO_INIT), heed_attention_plan_describe, plan.get());
+      make_plan(context, small_desc()));
   check(
       "struct_size/4 threads/4 isa/p executor/p product/p workspace_bytes projection_flops/f "
       "attention_flops/f kept_bytes precision/4 reserved/4",
-      heed_multihead_info(HEED_MULTIHEAD_INFO_INIT), heed_multihead_plan_describe, block.get());
-  check("struct_size/4 arithmetic/4 in out bytes", heed_weights_info(HEED_WEIGHTS_INFO_INIT),
-        heed_weights_describe, weights.get());
-  check("struct_size/4 reverse/4 nodes edges edges_given isolated most bytes source_nodes",
-        heed_graph_info(HEED_GRAPH_INFO_INIT), heed_graph_describe, graph.get());
+      make_plan(context, BlockForm().desc));
+  check("struct_size/4 arithmetic/4 in out bytes", prepared(context, 3, 4));
+  check("struct_size/4 reverse/4 nodes edges edges_given isolated most bytes source_nodes", graph);
   check("struct_size/4 dtype/4 pages pages_used pages_shared page_rows sequences bytes page_bytes",
-        heed_cache_info(HEED_CACHE_INFO_INIT), heed_cache_describe, cache.get());
+        make_cache(context, CacheForm().desc));
   check("struct_size/4 threads/4 isa/p executor/p tasks workspace_bytes gathered_bytes/f",
-        heed_graph_attention_info(HEED_GRAPH_ATTENTION_INFO_INIT),
-        heed_graph_attention_plan_describe, over_graph.get());
+        make_plan(context, graph, form.desc));
 }

@@ -84,13 +84,6 @@ heed_status generate(Scene& s) {
   return status;
 }
 
-std::vector<api_test::Kind> large_kinds() {
-  std::vector<api_test::Kind> large;
-  for (const api_test::Kind& kind : api_test::kinds())
-    if (kind.large) large.push_back(kind);
-  return large;
-}
-
 }  // namespace
 
 const std::vector<Entry>& entries() {
@@ -119,7 +112,7 @@ const std::vector<Entry>& entries() {
            });
          }}};
     std::size_t i = 0;
-    for (const api_test::Kind& kind : large_kinds()) {
+    for (const api_test::Kind& kind : api_test::large_kinds()) {
       const std::string name = kind.name;
       list.push_back({name + ", a plan",
                       [i](Scene& s) { return s.problems[i]->make_and_destroy(s.context); }});
@@ -152,7 +145,7 @@ Scene::Scene(const char* name, const heed_allocator* allocator, std::uint32_t th
   heed_context* made = nullptr;
   require_ok(heed_context_create(&options, &made));
   context.reset(made);
-  for (const api_test::Kind& kind : large_kinds()) {
+  for (const api_test::Kind& kind : api_test::large_kinds()) {
     problems.push_back(kind.problem());
     plans.emplace_back();
     if (!problems.back()->prepare_and_create(context, plans.back()))
