@@ -1,4 +1,4 @@
-// Odd graphs: sources of another kind, single edges, and nothing at all; and sizes
+// Odd graphs: sources of another kind and single edges; and sizes
 // around those of vectors and panels, which random ones hit too seldom.
 #include "tests/graph/problems.hpp"
 
@@ -31,24 +31,6 @@ TEST_CASE("a graph whose sources are of another kind says so, and has no reverse
   CHECK(heed_graph_attention_plan_create(context.get(), graph.get(), &attention, &plan) ==
         HEED_STATUS_INVALID_ARGUMENT);
   CHECK(std::string(heed_last_error()).find("a graph with source_nodes") != std::string::npos);
-}
-
-TEST_CASE("without nodes or edges no pointer is needed but what has elements", "[shapes]") {
-  const Context context = make_context(isa_names().back());
-  for (const Index nodes : {0, 2}) {
-    heed_graph_desc empty = HEED_GRAPH_DESC_INIT;
-    empty.nodes = nodes;
-    const Graph graph = create<heed_graph>(context.get(), &empty);
-    heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
-    desc.heads = desc.features = 1;
-    heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
-    float numbers[2] = {1, 2};
-    float out[2] = {3, 4};
-    if (nodes > 0) args.query = args.key = args.value = numbers;
-    if (nodes > 0) args.out = out;
-    require_ok(heed_graph_attention(context.get(), graph.get(), &desc, &args));
-    if (nodes > 0) CHECK((out[0] == 0 && out[1] == 0));
-  }
 }
 
 TEST_CASE("one edge gives the value of its source, bit by bit", "[shapes]") {
