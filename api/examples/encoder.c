@@ -57,7 +57,7 @@ static void embed(void) {
     for (const char* c = words[i]; *c != '\0'; ++c) random = random * 31 + (uint64_t)*c;
     draw(&random, 1, x[i], WIDTH);
     for (int f = 0; f < WIDTH; ++f)
-      x[i][f] += (float)sin(i * pow(10000, -(double)(f / 2 * 2) / WIDTH) + f % 2 * 1.5707963);
+      x[i][f] += (float)sin(i * pow(10000, -(double)(f / 2 * 2) / (double)WIDTH) + f % 2 * 1.5708);
   }
 }
 
@@ -65,8 +65,8 @@ static void embed(void) {
 static void add_and_norm(void) {
   for (int i = 0; i < WORDS; ++i) {
     float mean = 0, variance = 0;
-    for (int f = 0; f < WIDTH; ++f) mean += (x[i][f] += added[i][f]) / WIDTH;
-    for (int f = 0; f < WIDTH; ++f) variance += (x[i][f] - mean) * (x[i][f] - mean) / WIDTH;
+    for (int f = 0; f < WIDTH; ++f) mean += (x[i][f] += added[i][f]) / (float)WIDTH;
+    for (int f = 0; f < WIDTH; ++f) variance += (x[i][f] - mean) * (x[i][f] - mean) / (float)WIDTH;
     for (int f = 0; f < WIDTH; ++f) x[i][f] = (x[i][f] - mean) / sqrtf(variance + 1e-5f);
   }
 }

@@ -36,7 +36,6 @@ static void draw_sequences(uint64_t* random) {
       x[t][i] = learned.embedding[digits[t]][i] + learned.position[t % LENGTH][i];
 }
 
-/* Of the block, there and back. */
 static heed_multihead_args arguments(void) {
   heed_multihead_args args = HEED_MULTIHEAD_ARGS_INIT;
   args.input_query = x; /* and keys and values */
@@ -67,7 +66,7 @@ static double read_out(int t, int* right) {
   memset(grad_y[t], 0, sizeof grad_y[t]);
   for (int d = 0; d < DIGITS; ++d) {
     const double p = exp(logits[d] - logits[best]) / sum;
-    const float grad = (float)((p - (d == wanted[t])) / ROWS);
+    const float grad = (float)((p - (d == wanted[t])) / (double)ROWS);
     gradient.b_logits[d] += grad;
     for (int i = 0; i < WIDTH; ++i) {
       gradient.w_logits[i][d] += grad * y[t][i];
@@ -75,7 +74,7 @@ static double read_out(int t, int* right) {
     }
   }
   *right += best == wanted[t];
-  return (logits[best] - logits[wanted[t]] + log(sum)) / ROWS;
+  return (logits[best] - logits[wanted[t]] + log(sum)) / (double)ROWS;
 }
 
 static heed_status differentiate(const heed_context* context, const heed_multihead_desc* desc,
@@ -142,7 +141,7 @@ int main(void) {
     status = differentiate(context, &desc, &loss, &right);
     take_step(step);
     if (step % 10 == 0)
-      printf("step %2d   loss %.4f   right %5.1f %%\n", step, loss, 100.0 * right / ROWS);
+      printf("step %2d   loss %.4f   right %5.1f %%\n", step, loss, right * 100 / (double)ROWS);
   }
   if (status != HEED_STATUS_OK)
     fprintf(stderr, "train: %s: %s\n", heed_status_name(status), heed_last_error());

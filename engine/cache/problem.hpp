@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "api/heed.h"
-#include "engine/tensor/element.hpp"
 #include "engine/dense/rotate.hpp"
+#include "engine/tensor/element.hpp"
 
 namespace heed {
 

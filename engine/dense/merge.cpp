@@ -26,26 +26,27 @@ void check_parts(const char* name, const void* const* parts, std::size_t count,
 
 void merge_row(const KernelTable<double>& kernels, const MergeProblem& p, const Merge& merge,
                std::int64_t batch, std::int64_t head, std::int64_t row) {
-  const auto& [part_out, part_lse, out, lse] = p.layouts;
+  const MergeLayouts& of = p.layouts;
   const auto address = [&](auto* data, const Layout& layout, std::int64_t feature = 0) {
     return row_at(data, layout, batch, head, row) + feature * layout.strides.feature * layout.bytes;
   };
   const double merged = merge_results(
       merge.parts, p.sizes[3],
       [&](std::size_t k) {
-        double of_part = 0;
-        kernels.numbers.read(part_lse.type, address(merge.lses[k], part_lse), 1, 1, &of_part);
-        return of_part;
+        double lse = 0;
+        kernels.numbers.read(of.part_lse.type, address(merge.lses[k], of.part_lse), 1, 1, &lse);
+        return lse;
       },
       [&](std::size_t k, std::int64_t begin, std::int64_t count, double* to) {
-        kernels.numbers.read(part_out.type, address(merge.outs[k], part_out, begin),
-                             part_out.strides.feature, static_cast<std::size_t>(count), to);
+        kernels.numbers.read(of.part_out.type, address(merge.outs[k], of.part_out, begin),
+                             of.part_out.strides.feature, static_cast<std::size_t>(count), to);
       },
       [&](std::int64_t begin, std::int64_t count, const double* from) {
-        kernels.numbers.write(out.type, from, static_cast<std::size_t>(count),
-                              address(merge.out, out, begin), out.strides.feature);
+        kernels.numbers.write(of.out.type, from, static_cast<std::size_t>(count),
+                              address(merge.out, of.out, begin), of.out.strides.feature);
       });
-  if (merge.lse != nullptr) write_log_sum_exp(kernels, lse.type, merged, address(merge.lse, lse));
+  if (merge.lse != nullptr)
+    write_log_sum_exp(kernels, of.lse.type, merged, address(merge.lse, of.lse));
 }
 
 }  // namespace

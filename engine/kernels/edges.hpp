@@ -114,18 +114,15 @@ void score_heads(const EdgeRows& rows, std::size_t edges, const Real* query, std
 }
 
 /// Calls function(M) with the number of vectors that a head has where that is 1, 2 or 4, else 0.
-template <class Function>
+/// Of vectors narrower than V it is odd: two of them would be one of the next width.
+template <class V, class Lanes, class Function>
 HEED_INLINE void with_vectors_of_head(std::size_t vectors, Function&& function) {
-  switch (vectors) {
-    case 1:
-      return function(std::integral_constant<std::size_t, 1>{});
-    case 2:
-      return function(std::integral_constant<std::size_t, 2>{});
-    case 4:
-      return function(std::integral_constant<std::size_t, 4>{});
-    default:
-      return function(std::integral_constant<std::size_t, 0>{});
+  if (vectors == 1) return function(std::integral_constant<std::size_t, 1>{});
+  if constexpr (std::is_same_v<V, Lanes>) {
+    if (vectors == 2) return function(std::integral_constant<std::size_t, 2>{});
+    if (vectors == 4) return function(std::integral_constant<std::size_t, 4>{});
   }
+  function(std::integral_constant<std::size_t, 0>{});
 }
 
 /// edge_scores() into a buffer with room for more edges than there are.
@@ -137,7 +134,7 @@ void edge_scores_in(const EdgeRows& rows, std::size_t edges, const Real* query, 
     with_divisor<V>(features, [&](auto zero) HEED_INLINE_LAMBDA {
       using Lanes = decltype(zero);
       constexpr std::size_t n = kLanes<Lanes>;
-      with_vectors_of_head(features / n, [&](auto m) HEED_INLINE_LAMBDA {
+      with_vectors_of_head<V, Lanes>(features / n, [&](auto m) HEED_INLINE_LAMBDA {
         in_sizes<(n < 8 ? n : 8), (n < 4 ? n : 4), 1>(
             heads, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
               score_heads<Lanes, decltype(element), some, m>(
@@ -226,7 +223,7 @@ void edge_values(const EdgeRows& rows, std::size_t edges, const Real* weights, s
     using Element = decltype(element);
     with_divisor<V>(features, [&](auto zero) HEED_INLINE_LAMBDA {
       using Lanes = decltype(zero);
-      with_vectors_of_head(features / kLanes<Lanes>, [&](auto m) HEED_INLINE_LAMBDA {
+      with_vectors_of_head<V, Lanes>(features / kLanes<Lanes>, [&](auto m) HEED_INLINE_LAMBDA {
         if constexpr (m > 0) {
           sum_narrow<Lanes, Element, m>(rows, edges, weights, pitch, heads, sums, fresh);
         } else {

@@ -183,8 +183,7 @@ TEST_CASE("struct_size of what the library fills", "[struct_size]") {
   const GraphForm form;
   const Graph graph = make_graph(context, form.graph.desc);
   const auto check = [](Schema schema, const auto& object) {
-    using Of =
-        heed_test::Functions<typename std::decay_t<decltype(object)>::element_type>;
+    using Of = heed_test::Functions<typename std::decay_t<decltype(object)>::element_type>;
     const auto init = heed_test::sized<typename Of::Info>();
     check_filled(
         given("info", schema, init, [&](auto* info) { return Of::describe(object.get(), info); }));

@@ -221,10 +221,13 @@ void RankGraph::sort_edges() {
   const auto is_inner = [&](std::int32_t row) {
     return all_own[static_cast<std::size_t>(row)] != 0;
   };
-  border.first_edge =
-      std::stable_partition(edges.begin(), edges.end(),
-                            [&](const Edge& edge) { return is_inner(edge.destination); }) -
-      edges.begin();
+  // std::stable_partition asks for memory by a function of libstdc++ that clang calls deprecated.
+  std::vector<Edge> at_border;
+  auto end_of_inner = edges.begin();
+  for (const Edge& edge : edges)
+    is_inner(edge.destination) ? void(*end_of_inner++ = edge) : at_border.push_back(edge);
+  border.first_edge = end_of_inner - edges.begin();
+  std::copy(at_border.begin(), at_border.end(), end_of_inner);
   // With fewer edges than there are rows a call of their own hides less than it costs.
   const bool all_border = border.first_edge < rows() && !alone;
   if (all_border) border.first_edge = 0;
