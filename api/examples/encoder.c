@@ -57,7 +57,7 @@ static void embed(void) {
     for (const char* c = words[i]; *c != '\0'; ++c) random = random * 31 + (uint64_t)*c;
     draw(&random, 1, x[i], WIDTH);
     for (int f = 0; f < WIDTH; ++f)
-      x[i][f] += (float)sin(i * pow(10000, -(double)(f / 2 * 2) / (double)WIDTH) + f % 2 * 1.5708);
+      x[i][f] += (float)sin(i * pow(10000, -(double)(f - f % 2) / (double)WIDTH) + f % 2 * 1.5708);
   }
 }
 

@@ -32,8 +32,8 @@ static void check(heed_status status) {
 
 /* What is asked for, and what a letter after these is found by: the codes of the last four. */
 static void look_up(const char* end, float* features) {
-  for (int i = 0; i < CONTEXT; ++i)
-    memcpy(features + i * CODE, codes[end[i - CONTEXT] & 127], sizeof *codes);
+  for (size_t i = 0; i < CONTEXT; ++i)
+    memcpy(features + i * CODE, codes[(end - CONTEXT)[i] & 127], sizeof *codes);
 }
 
 /* One more letter: its value says which it is. */

@@ -46,11 +46,14 @@ struct Split : PartialResults<Real> {
 
  private:
   Split(const SplitSlab& offsets, std::byte* begin)
-      : PartialResults<Real>{at<Real>(begin, offsets.row_max), at<Real>(begin, offsets.row_sum),
-                             at<Real>(begin, offsets.sums)},
+      : PartialResults<Real>(),
         lse(at<double>(begin, offsets.lse)),
         chosen(at<std::int64_t>(begin, offsets.chosen)),
-        edge_sums(at<Real>(begin, offsets.edge_sums)) {}
+        edge_sums(at<Real>(begin, offsets.edge_sums)) {
+    this->row_max = at<Real>(begin, offsets.row_max);
+    this->row_sum = at<Real>(begin, offsets.row_sum);
+    this->sums = at<Real>(begin, offsets.sums);
+  }
 };
 
 /// Merges the splits of a hub in order, and leaves `softmax` as if it had gone over all edges and
