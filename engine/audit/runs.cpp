@@ -12,12 +12,14 @@ namespace heed {
 namespace {
 
 /// Whether each row of out lies where its node's data lies, the one overlap that is allowed.
+/// Strides of axes of one element say nothing.
 bool out_is_data(const GraphProblem& p, const heed_graph_attention_args& args) {
   const Strides& data = p.data.strides;
   const Strides& out = p.out.strides;
   return p.has_data() && args.data == args.out && p.data.type == p.out.type &&
-         data.row == out.row && data.feature == out.feature &&
-         (p.out_heads() == 1 || out.head == p.value_features * out.feature);
+         (p.nodes == 1 || data.row == out.row) &&
+         (p.value_features == 1 || data.feature == out.feature) &&
+         (p.out_heads() == 1 || out.head == p.value_features * data.feature);
 }
 
 }  // namespace

@@ -371,17 +371,19 @@ void prefill_all(const heed_attention_plan& plan, const heed_attention_args& arg
   parallel_for(plan.context->threads, {plan.tasks, plan.tasks_per_claim, plan.workers},
                [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
                  const UnitInUse unit(products_of(kernels, plan.parts));
-                 QueryBlock block = QueryBlock::of(plan, args, lanes, begin);
-                 for (std::int64_t task = begin; task < end; ++task) {
-                   const bool last = task + 1 == end;
-                   const QueryBlock next =
-                       last ? block : QueryBlock::of(plan, args, lanes, task + 1);
+                 const auto attend = [&](const QueryBlock& block, const QueryBlock* next) {
                    if (block.panels > 0)
                      Prefill<Real>(args, block, slabs + worker * plan.slab.bytes, results,
                                    plan.parts_for(block.sequence, lanes))
-                         .attend(last ? nullptr : &next);
+                         .attend(next);
+                 };
+                 QueryBlock block = QueryBlock::of(plan, args, lanes, begin);
+                 for (std::int64_t task = begin + 1; task < end; ++task) {
+                   const QueryBlock next = QueryBlock::of(plan, args, lanes, task);
+                   attend(block, &next);
                    block = next;
                  }
+                 attend(block, nullptr);
                });
 }
 

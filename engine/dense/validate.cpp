@@ -200,7 +200,7 @@ Problem validate(const heed_attention_desc& given) {
   resolve_offset(desc, p);
   resolve_window(desc, p);
   resolve_outputs(desc, p);
-  resolve_layouts(kAttentionOperands, &desc, p.float64, p);
+  resolve_layouts<kAttentionOperands>(&desc, p.float64, p);
   p.key_scales = scale_layout("key", desc.key_scales, desc.key, key_scale_axes(p));
   p.value_scales = scale_layout("value", desc.value_scales, desc.value, value_scale_axes(p));
   return p;

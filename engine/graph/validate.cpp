@@ -107,7 +107,7 @@ GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& 
   static_cast<Scaling&>(p) = resolve_scaling(desc.scale, desc.softcap, desc.temperature, desc.hard,
                                              desc.features, p.float64);
   resolve_widths(desc, p);
-  resolve_layouts(kGraphOperands, &desc, p.float64, p);
+  resolve_layouts<kGraphOperands>(&desc, p.float64, p);
   p.bias = check_vector("desc.bias_dtype", desc.bias_dtype, p.float64);
   return p;
 }

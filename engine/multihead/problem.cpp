@@ -138,7 +138,7 @@ MultiheadProblem validate(const heed_multihead_desc& desc) {
          "desc.keep is 1; it must be 0 where desc.attention->hard is 1: hard attention is not "
          "differentiable");
   resolve_widths(desc, p);
-  resolve_layouts(kBlockOperands, &desc, p.float64(), p);
+  resolve_layouts<kBlockOperands>(&desc, p.float64(), p);
   p.bias = check_vector("desc.bias_dtype", desc.bias_dtype, p.float64());
   resolve_rows(p);
   return p;

@@ -257,26 +257,34 @@ Matrix resolve_matrix(const Field& field, Role role, const Axes& axes, bool floa
 /// Throws unless the layout of a tensor that a problem has not is 0.
 void check_unset(const Field& field, const void* desc, const char* unless);
 
-/// Fills in the layouts of all rows whose descriptor gives one.
-template <class Problem, std::size_t kCount>
-void resolve_layouts(const Operand<Problem> (&rows)[kCount], const void* desc, bool float64,
-                     Problem& p) {
-  for (const Operand<Problem>& row : rows) {
-    if (row.form == Form::kNone) continue;
-    const Condition<Problem>* const condition = row.condition;
-    if (!row.is_used(p) && condition->layouts != Condition<Problem>::kResolved) {
-      if (condition->layouts == Condition<Problem>::kRefused)
-        check_unset(
-            row, desc,
-            condition->unset_unless != nullptr ? condition->unset_unless : condition->unless);
-      continue;
-    }
-    if (row.matrix_of != nullptr)
-      p.*row.matrix_of = resolve_matrix(row, row.role, row.axes(p), float64, desc);
-    else
-      p.*row.layout_of =
-          resolve_layout(row, row.role, row.types, row.no_heads, row.axes(p), float64, desc);
+template <class Problem>
+[[gnu::always_inline]] inline void resolve_layout_of(const Operand<Problem>& row, const void* desc,
+                                                     bool float64, Problem& p) {
+  if (row.form == Form::kNone) return;
+  const Condition<Problem>* const condition = row.condition;
+  if (!row.is_used(p) && condition->layouts != Condition<Problem>::kResolved) {
+    if (condition->layouts == Condition<Problem>::kRefused)
+      check_unset(row, desc,
+                  condition->unset_unless != nullptr ? condition->unset_unless : condition->unless);
+    return;
   }
+  if (row.matrix_of != nullptr)
+    p.*row.matrix_of = resolve_matrix(row, row.role, row.axes(p), float64, desc);
+  else
+    p.*row.layout_of =
+        resolve_layout(row, row.role, row.types, row.no_heads, row.axes(p), float64, desc);
+}
+
+template <const auto& kRows, class Problem, std::size_t... kRow>
+void resolve_rows(const void* desc, bool float64, Problem& p, std::index_sequence<kRow...>) {
+  (resolve_layout_of(kRows[kRow], desc, float64, p), ...);
+}
+
+/// Fills in the layouts of all rows whose descriptor gives one. Row by row in line, because small
+/// problems take microseconds.
+template <const auto& kRows, class Problem>
+void resolve_layouts(const void* desc, bool float64, Problem& p) {
+  resolve_rows<kRows>(desc, float64, p, std::make_index_sequence<std::size(kRows)>{});
 }
 
 // ---- Pointers ---------------------------------------------------------------------------------
@@ -323,7 +331,7 @@ void check_rows(const Problem& p, const void* args, bool float64, Inner inner,
 }
 
 /// Throws unless a run has the tensors that its problem needs, and no others: inputs, outputs, or
-/// both. Row by row in line, because small problems take microseconds.
+/// both. Row by row in line, too.
 template <const auto& kRows, class Problem>
 void check_inputs(const Problem& p, const void* args, bool float64, Inner inner = {}) {
   constexpr std::make_index_sequence<std::size(kRows)> kAll;

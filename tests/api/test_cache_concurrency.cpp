@@ -118,7 +118,11 @@ struct Tries {
     heed_sequence fork = 0;
     note(looks, heed_cache_length(cache, sequence, 0, &length));
     note(looks, heed_cache_fork(cache, sequence, &fork));
-    note(changes, append_rows(cache, sequence, 1, form->numbers.at()));
+    heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
+    append.rows = 1;
+    append.key = append.value = {0, HEED_STRIDES_EXPLICIT, 0, 0, 0, 0};
+    note(changes,
+         heed_cache_append(cache, sequence, &append, form->numbers.at(), form->numbers.at()));
     note(changes, heed_cache_truncate(cache, sequence, 0));
     note(changes, heed_cache_free(cache, sequence));
   }

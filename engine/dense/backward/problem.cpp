@@ -66,7 +66,7 @@ BackwardProblem validate(const heed_attention_backward_desc& desc) {
     check_differentiable(attention);
     p.attention = validate(attention);
   });
-  resolve_layouts(kBackwardOperands, &desc, p.attention.float64, p);
+  resolve_layouts<kBackwardOperands>(&desc, p.attention.float64, p);
   resolve_bias(desc.grad_bias, attention.bias, p);
   return p;
 }

@@ -54,7 +54,7 @@ GraphBackwardProblem validate(const heed_graph& graph,
     p.attention = validate(graph, attention);
   });
   p.sums_bias = p.attention.heads > 1 && p.attention.edge_bias.strides.head == 0;
-  resolve_layouts(kGraphBackwardOperands, &desc, p.attention.float64, p);
+  resolve_layouts<kGraphBackwardOperands>(&desc, p.attention.float64, p);
   check_steps(p);
   return p;
 }

@@ -34,7 +34,7 @@ MultiheadBackwardProblem validate(const heed_multihead_backward_desc& desc) {
   p.kept = p.block.keep;
   p.block.keep = true;
   p.attention = resolve_attention(desc, block);
-  resolve_layouts(kBlockBackwardOperands, &desc, p.block.float64(), p);
+  resolve_layouts<kBlockBackwardOperands>(&desc, p.block.float64(), p);
   p.grad_b = check_vector("desc.grad_b_dtype", desc.grad_b_dtype, p.block.float64());
   return p;
 }
