@@ -15,7 +15,7 @@ if [ $# -ne 1 ]; then
   sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
-if bochs --help cpu 2>&1 | grep -q sapphire_rapids; then exit 0; fi
+if bochs --help cpu 2>&1 | grep sapphire_rapids >/dev/null; then exit 0; fi
 mkdir -p "$1"
 top=$(cd "$1" && pwd)
 libraries=$top/root/usr/lib/x86_64-linux-gnu
