@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "random.h"
+
 enum { HEADS = 4, FEATURES = 16, ROW = HEADS * FEATURES, EDGES_PER_NODE = 16, SAMPLES = 16 };
 enum { QUERY, KEY, VALUE, OUT, TENSORS };
 
@@ -23,15 +25,10 @@ typedef struct shard {
 
 static int rank, ranks;
 
-static uint64_t mix(uint64_t z) {
-  z = (z + 0x9e3779b97f4a7c15U) * 0xbf58476d1ce4e5b9U;
-  return (z ^ (z >> 27)) * 0x94d049bb133111ebU >> 11;
-}
-
 /* Numbers in [-1, 1) that depend on the node alone, so that every rank can make any row. */
 static void make_row(uint64_t tensor, int64_t node, float* row) {
-  for (uint64_t f = 0; f < ROW; ++f)
-    row[f] = (float)((double)(mix((tensor << 60) + (uint64_t)node * ROW + f) >> 29) * 0x1p-23 - 1);
+  uint64_t seed = (tensor << 60) + (uint64_t)node * ROW;
+  for (int f = 0; f < ROW; ++f) row[f] = (float)(2 * random_uniform(&seed) - 1);
 }
 
 static heed_status make_graph(const heed_context* context, const char* path, int scale,
@@ -43,10 +40,10 @@ static heed_status make_graph(const heed_context* context, const char* path, int
   desc.index_type = HEED_INDEX_I64;
   desc.nodes = INT64_C(1) << scale;
   desc.edges = desc.nodes * EDGES_PER_NODE / ranks;
-  const int64_t begin = desc.edges * rank;
   int64_t* const ends = malloc((size_t)(2 * desc.edges + 1) * sizeof *ends);
+  uint64_t seed = (uint64_t)rank;
   for (int64_t e = 0; ends != NULL && e < 2 * desc.edges; ++e)
-    ends[e] = (int64_t)(mix((uint64_t)(2 * begin + e)) % (uint64_t)desc.nodes);
+    ends[e] = random_below(&seed, (int32_t)desc.nodes);
   desc.sources = ends; /* where memory is missing, NULL is refused on all ranks */
   desc.destinations = ends == NULL ? NULL : ends + desc.edges;
   const heed_status status = heed_mpi_graph_create(MPI_COMM_WORLD, context, &desc, graph);

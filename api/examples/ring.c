@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "random.h"
+
 enum { FEATURES = 128, SAMPLES = 8 };
 enum { QUERY, KEY, VALUE, OUT, TENSORS };
 
@@ -20,10 +22,8 @@ static int complain(const char* message) {
 /* A number in [-1, 1) that depends on where it stands alone, so that every rank can make any row.
  */
 static float number(uint64_t tensor, int64_t position, int64_t feature) {
-  uint64_t z = (tensor << 50) + (uint64_t)(position * FEATURES + feature);
-  z = (z + 0x9e3779b97f4a7c15U) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return (float)((double)(z >> 40) * 0x1p-23 - 1);
+  uint64_t seed = (tensor << 50) + (uint64_t)(position * FEATURES + feature);
+  return (float)(2 * random_uniform(&seed) - 1);
 }
 
 /* Where row i of a shard stands in the sequence. */

@@ -16,20 +16,6 @@ Axes row_axes(const Shape& s, std::int64_t features) {
   return {{s[0], s[1], s[2], features}, kRowNames};
 }
 
-/// The role of an input with these axes: an output with the same ones may replace it if all their
-/// elements lie in the same places.
-Role role_beside(const void* input, const Layout& in, const void* output, const Layout& out,
-                 const Axes& axes) {
-  const Strides& s = in.strides;
-  const Strides& t = out.strides;
-  const std::int64_t all[4][2] = {
-      {s.batch, t.batch}, {s.head, t.head}, {s.row, t.row}, {s.feature, t.feature}};
-  bool same = input == output && in.type == out.type;
-  for (int axis = 0; axis < 4; ++axis)
-    same = same && (axes.sizes[axis] == 1 || all[axis][0] == all[axis][1]);
-  return same ? Role::kReplaced : Role::kInput;
-}
-
 /// Tells of odd values in those rows of a part that are read; rows whose lse is -inf are not.
 void tell_odd_part(const heed_context& context, const GivenTensor* out, const GivenTensor& lse) {
   if (out == nullptr) return;

@@ -11,15 +11,11 @@
 namespace heed {
 namespace {
 
-/// Whether each row of out lies where its node's data lies, the one overlap that is allowed.
-/// Strides of axes of one element say nothing.
-bool out_is_data(const GraphProblem& p, const heed_graph_attention_args& args) {
-  const Strides& data = p.data.strides;
-  const Strides& out = p.out.strides;
-  return p.has_data() && args.data == args.out && p.data.type == p.out.type &&
-         (p.nodes == 1 || data.row == out.row) &&
-         (p.value_features == 1 || data.feature == out.feature) &&
-         (p.out_heads() == 1 || out.head == p.value_features * data.feature);
+/// The role of data: each row of out may lie where its node's data lies, cut into heads.
+Role role_of_data(const GraphProblem& p, const heed_graph_attention_args& args) {
+  Layout heads = p.data;
+  heads.strides.head = p.value_features * heads.strides.feature;
+  return role_beside(args.data, heads, args.out, p.out, out_axes(p));
 }
 
 }  // namespace
@@ -103,8 +99,7 @@ Audit audit_of(const heed_graph_attention_plan& plan, const heed_graph_attention
   Audit audit(*plan.context);
   audit.add(kGraphOperands, p, &args, p.float64, "args.");
   for (GivenTensor& tensor : audit)
-    if (std::strcmp(tensor.name, "args.data") == 0 && out_is_data(p, args))
-      tensor.role = Role::kReplaced;
+    if (std::strcmp(tensor.name, "args.data") == 0) tensor.role = role_of_data(p, args);
   return audit;
 }
 

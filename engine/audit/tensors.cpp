@@ -62,6 +62,18 @@ void count_sequences(const AuditedAttention& of, const GivenTensor& tensor, Valu
 
 }  // namespace
 
+Role role_beside(const void* input, const Layout& in, const void* output, const Layout& out,
+                 const Axes& axes) {
+  const Strides& s = in.strides;
+  const Strides& t = out.strides;
+  const std::int64_t all[4][2] = {
+      {s.batch, t.batch}, {s.head, t.head}, {s.row, t.row}, {s.feature, t.feature}};
+  bool same = input == output && in.type == out.type;
+  for (int axis = 0; axis < 4; ++axis)
+    same = same && (axes.sizes[axis] == 1 || all[axis][0] == all[axis][1]);
+  return same ? Role::kReplaced : Role::kInput;
+}
+
 GivenTensor* Audit::add(Role role, Odd odd, const char* of, const char* field, const void* data,
                         const Layout& layout, const Axes& axes) {
   GivenTensor tensor = {{}, data, layout, {}, 0, &axes.names, axes.sequences, role, odd};

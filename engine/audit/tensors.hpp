@@ -27,6 +27,11 @@ struct GivenTensor {
 /// too long is the answer no without proof.
 bool overlap(const GivenTensor& a, const GivenTensor& b);
 
+/// The role of an input with these axes: an output with the same ones may replace it if all their
+/// elements lie in the same places.
+Role role_beside(const void* input, const Layout& in, const void* output, const Layout& out,
+                 const Axes& axes);
+
 /// Throws if an output overlaps another tensor, or the workspace, which may be nullptr, any.
 void refuse_overlaps(const GivenTensor* begin, const GivenTensor* end,
                      const GivenTensor* workspace);

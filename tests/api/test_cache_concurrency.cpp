@@ -23,6 +23,15 @@ heed_status append_rows(heed_cache* cache, heed_sequence sequence, std::int64_t 
   return heed_cache_append(cache, sequence, &desc, numbers, numbers);
 }
 
+/// Rows of any width, of one number.
+heed_status append_repeated(heed_cache* cache, heed_sequence sequence, std::int64_t rows,
+                            const void* number) {
+  heed_cache_append_desc desc = HEED_CACHE_APPEND_DESC_INIT;
+  desc.rows = rows;
+  desc.key = desc.value = {0, HEED_STRIDES_EXPLICIT, 0, 0, 0, 0};
+  return heed_cache_append(cache, sequence, &desc, number, number);
+}
+
 }  // namespace
 
 TEST_CASE("threads append to, fork, attend and free sequences of one cache",
@@ -118,11 +127,7 @@ struct Tries {
     heed_sequence fork = 0;
     note(looks, heed_cache_length(cache, sequence, 0, &length));
     note(looks, heed_cache_fork(cache, sequence, &fork));
-    heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
-    append.rows = 1;
-    append.key = append.value = {0, HEED_STRIDES_EXPLICIT, 0, 0, 0, 0};
-    note(changes,
-         heed_cache_append(cache, sequence, &append, form->numbers.at(), form->numbers.at()));
+    note(changes, append_repeated(cache, sequence, 1, form->numbers.at()));
     note(changes, heed_cache_truncate(cache, sequence, 0));
     note(changes, heed_cache_free(cache, sequence));
   }
@@ -139,11 +144,8 @@ struct WideCache : FilledCache {
     before = state();
   }
   heed_status append() {
-    heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
-    append.rows = 40;
-    append.key = append.value = {0, HEED_STRIDES_EXPLICIT, 0, 0, 0, 0};
     forget_last_error();
-    return heed_cache_append(cache.get(), sequences[1], &append, numbers.at(), numbers.at());
+    return append_repeated(cache.get(), sequences[1], 40, numbers.at());
   }
 };
 
