@@ -1,7 +1,7 @@
 """Tune a small transformer on a text, with heed beside PyTorch's own attention.
 
     pip install torch transformers
-    python train.py [FILE] [--steps N] [--plot curves.svg]       --plot needs matplotlib
+    python train.py [FILE] [--steps N]
 
 A Llama for letters is made from a configuration, with random weights; nothing is downloaded. Two
 copies of it learn what comes next in FILE (the README of the C API unless given), with the same
@@ -12,7 +12,6 @@ both losses as they fall, how far they are ever apart, and the time of a step.
 import argparse
 import copy
 import statistics
-import sys
 import time
 from pathlib import Path
 
@@ -68,23 +67,7 @@ def train(text, both, steps):
             optimizers[way].step()
             seconds[way].append(time.perf_counter() - start)
             losses[way].append(loss.item())
-        if sys.stderr.isatty():
-            print(f"\rstep {step + 1} of {steps}, loss {loss.item():.3f} ", end="", file=sys.stderr)
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
     return losses, seconds
-
-
-def plot(losses, path: Path) -> None:
-    """Both losses over the steps."""
-    from matplotlib import pyplot
-
-    for way, line in losses.items():
-        pyplot.plot(line, label=f"loss with {way}", linewidth=6 if way == "sdpa" else 2)
-    pyplot.xlabel("step")
-    pyplot.ylim(bottom=0)
-    pyplot.legend()
-    pyplot.savefig(path)
 
 
 def main() -> None:
@@ -92,7 +75,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file", nargs="?", type=Path, default=TEXT, help="the text")
     parser.add_argument("--steps", type=int, default=40, help="how many (40)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves")
     arguments = parser.parse_args()
     letters, text = read(arguments.file)
     if len(text) <= LENGTH or arguments.steps < 2:
@@ -112,8 +94,6 @@ def main() -> None:
     for way in WAYS:
         print(f"{1e3 * statistics.median(seconds[way]):7.1f} ms a step with {way}")
     print("who attended:", heed.torch.report())
-    if arguments.plot:
-        plot(losses, arguments.plot)
 
 
 if __name__ == "__main__":
