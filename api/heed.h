@@ -93,8 +93,8 @@ typedef struct heed_isa_info {
 HEED_API size_t heed_isa_count(void);
 HEED_API heed_status heed_isa_get(size_t index, heed_isa_info* info);
 
-/* The names of the executors compiled in: "serial" and, where found, "tbb" and "openmp"; NULL
- * from heed_executor_count() on. */
+/* The names of the executors compiled in: "serial", "threads" and, where found, "openmp" and "tbb";
+ * NULL from heed_executor_count() on. */
 HEED_API size_t heed_executor_count(void);
 HEED_API const char* heed_executor_name(size_t index);
 
@@ -109,6 +109,8 @@ HEED_API const char* heed_product_name(size_t index);
 /* Executors share a run among threads: the calling one, which works in any case, and others.
  *
  *   "serial"     no others
+ *   "threads"    the context's own, started with it and joined at its end. They look for the next
+ *                run for some 0.1 ms after one, and then sleep
  *   "tbb"        oneTBB's workers as they have time, started with the context: no more than oneTBB
  *                allows the process, which is the CPUs unless a tbb::global_control says otherwise
  *   "openmp"     a parallel region; each calling thread has a team of its own, started when it runs
@@ -119,14 +121,14 @@ HEED_API const char* heed_product_name(size_t index);
  * the process if malloc returns NULL to it, or if a thread that could be started a moment before
  * cannot be; so does oneTBB if one of its workers finds no memory to begin with.
  *
- * In the child of a fork() everything made before stays usable. Where a "tbb" context had been made
- * before, "tbb" runs on the calling thread alone; "openmp" does so on the thread that forked, if
- * the parent had other threads, which may have been a pool that anybody's OpenMP kept for it (where
- * heed was loaded after the fork: if the parent has any now), and has new teams on new threads.
- * "serial" is as it was, and so is a caller's executor that survives forks. Runs of other threads
- * are not continued in the child. A child whose parent used "tbb" should leave by _exit() or exec:
- * the destructors of oneTBB that exit() runs wait for ever for a lock that one of the parent's
- * threads held during the fork.
+ * In the child of a fork() everything made before stays usable. "threads" starts new ones at the
+ * first run of a context there. Where a "tbb" context had been made before, "tbb" runs on the
+ * calling thread alone; "openmp" does so on the thread that forked, if the parent had other threads,
+ * which may have been a pool that anybody's OpenMP kept for it (where heed was loaded after the
+ * fork: if the parent has any now), and has new teams on new threads. "serial" is as it was, and so
+ * is a caller's executor that survives forks. Runs of other threads are not continued in the child.
+ * A child whose parent used "tbb" should leave by _exit() or exec: the destructors of oneTBB that
+ * exit() runs wait for ever for a lock that one of the parent's threads held during the fork.
  *
  * 64 KiB of stack are enough, beside the thread-local data of the libraries in the process. The
  * shared library stays in memory after dlclose(), because the runtimes' threads do; link whatever
@@ -206,7 +208,7 @@ typedef enum heed_precision {
  * automatic choice. The environment is read once, in heed_context_create:
  *
  *   HEED_ISA        a name of heed_isa_get            automatic: the fastest usable
- *   HEED_PARALLEL   a name of heed_executor_name      automatic: tbb, else openmp, else serial
+ *   HEED_PARALLEL   a name of heed_executor_name      automatic: tbb, else openmp, else threads
  *   HEED_THREADS    1 ... 1024                        automatic: the CPUs this process may use
  *   HEED_PRODUCT    a name of heed_product_name       automatic: the first, heed's own
  *   HEED_TILE_Q     1 ... 65536 query rows per task   automatic: from the L2 cache

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "engine/context/isa.hpp"
@@ -97,11 +96,6 @@ std::uint32_t prefer_number(std::uint32_t option, const char* field, std::uint32
   return option != 0 ? option : environment;
 }
 
-std::uint32_t automatic_threads() {
-  const unsigned threads = std::thread::hardware_concurrency();  // those this process may use
-  return threads == 0 ? 1 : (threads < kMaxThreads ? threads : kMaxThreads);
-}
-
 heed_executor read_executor(const heed_executor* given) {
   const heed_executor executor = read_struct(given, "options.executor");
   if (executor.run == nullptr)
@@ -185,7 +179,8 @@ void use_own_executor(heed_context& context, const heed_context_options& options
   const ExecutorKind& kind = *blame_environment(
       options.executor_name == nullptr, [&] { return &choose_executor(named.name, named.source); });
   const bool serial = &kind == &kSerialExecutor;
-  const std::uint32_t count = serial ? 1 : (threads != 0 ? threads : automatic_threads());
+  const std::uint32_t count =
+      serial ? 1 : (threads != 0 ? threads : std::min(usable_cpus(), kMaxThreads));
   context.threads = {kind.create(context.allocator, count), kind.name, count};
   context.destroy_executor = kind.destroy;
 }

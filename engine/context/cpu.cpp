@@ -2,10 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -22,6 +26,65 @@ namespace {
 std::size_t size_or(int name, std::size_t otherwise) {
   const long bytes = name < 0 ? 0 : sysconf(name);
   return bytes >= 4096 ? static_cast<std::size_t>(bytes) : otherwise;
+}
+
+constexpr std::size_t kLongestPath = 4096;
+
+/// Reads the beginning of a small file; false where there is none.
+template <std::size_t size>
+bool read_text(char (&text)[size], const char* root, const char* folder, const char* group,
+               const char* name) {
+  char path[kLongestPath];
+  const int length = std::snprintf(path, sizeof path, "%s%s%s%s", root, folder, group, name);
+  if (length < 0 || static_cast<std::size_t>(length) >= sizeof path) return false;
+  std::FILE* const file = std::fopen(path, "re");
+  if (file == nullptr) return false;
+  text[std::fread(text, 1, size - 1, file)] = '\0';
+  (void)std::fclose(file);
+  return true;
+}
+
+/// A quota over its period as CPUs, rounded up; a quota of "max" or -1 is none.
+std::uint32_t to_cpus(const char* quota, const char* period) {
+  const double microseconds = std::strtod(quota, nullptr);
+  const double of = std::strtod(period, nullptr);
+  if (!(microseconds > 0) || !(of > 0)) return UINT32_MAX;
+  return static_cast<std::uint32_t>(std::ceil(std::min(microseconds / of, 1e9)));
+}
+
+/// What one group of version 2, or of version 1, allows its processes.
+std::uint32_t cpus_of_group(const char* root, const char* group, bool version_1) {
+  char quota[64];
+  char period[64];
+  if (version_1)
+    return read_text(quota, root, "/sys/fs/cgroup/cpu", group, "/cpu.cfs_quota_us") &&
+                   read_text(period, root, "/sys/fs/cgroup/cpu", group, "/cpu.cfs_period_us")
+               ? to_cpus(quota, period)
+               : UINT32_MAX;
+  if (!read_text(quota, root, "/sys/fs/cgroup", group, "/cpu.max")) return UINT32_MAX;
+  const char* const blank = std::strchr(quota, ' ');
+  return blank == nullptr ? UINT32_MAX : to_cpus(quota, blank);
+}
+
+/// Whether a list of controllers, as "cpu,cpuacct", has that of CPU time.
+bool names_cpu(const char* controllers) {
+  for (const char* name = controllers;;) {
+    const std::size_t length = std::strcspn(name, ",");
+    if (length == 3 && std::memcmp(name, "cpu", 3) == 0) return true;
+    if (name[length] == '\0') return false;
+    name += length + 1;
+  }
+}
+
+/// The path of this process's group in a line "1:cpu,cpuacct:/path" or, of version 2, "0::/path";
+/// nullptr where the line is about something else.
+char* group_of_line(char* line, bool& version_1) {
+  char* const controllers = std::strchr(line, ':');
+  char* const path = controllers == nullptr ? nullptr : std::strchr(controllers + 1, ':');
+  if (path == nullptr) return nullptr;
+  *path = '\0';
+  version_1 = controllers[1] != '\0';
+  return !version_1 || names_cpu(controllers + 1) ? path + 1 : nullptr;
 }
 
 }  // namespace
@@ -57,6 +120,30 @@ CpuName cpu_name() {
                       bits(20, 4), bits(0, 4));
 #endif
   return name;
+}
+
+std::uint32_t quota_cpus(const char* root) {
+  std::uint32_t fewest = UINT32_MAX;
+  char lines[kLongestPath];
+  if (!read_text(lines, root, "/proc/self/cgroup", "", "")) return fewest;
+  for (char* line = lines; line != nullptr && *line != '\0';) {
+    char* const end = std::strchr(line, '\n');
+    if (end != nullptr) *end = '\0';
+    bool version_1 = false;
+    // Each group limits those below it. A container may see its own group as the topmost.
+    if (char* const group = group_of_line(line, version_1))
+      for (char* cut = group + std::strlen(group); cut != nullptr; cut = std::strrchr(group, '/')) {
+        *cut = '\0';
+        fewest = std::min(fewest, cpus_of_group(root, group, version_1));
+      }
+    line = end == nullptr ? nullptr : end + 1;
+  }
+  return std::max(fewest, 1U);
+}
+
+std::uint32_t usable_cpus() {
+  const std::uint32_t runs_on = std::thread::hardware_concurrency();  // 0: nobody knows
+  return std::min(std::max(runs_on, 1U), quota_cpus());
 }
 
 Caches read_caches() {

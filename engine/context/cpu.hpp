@@ -1,7 +1,8 @@
-// Which CPU this is, by its own account, and its data caches.
+// Which CPU this is, by its own account, its data caches, and how many CPUs the process may use.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace heed {
 
@@ -22,6 +23,14 @@ struct Caches {
 
 /// Asks the operating system; sizes that it does not know are taken to be 32 KiB and 512 KiB.
 Caches read_caches();
+
+/// The CPUs' worth of time that control groups of Linux leave this process, as a container's limit
+/// is set, rounded up; UINT32_MAX where nothing limits it. Files are looked for below `root`.
+std::uint32_t quota_cpus(const char* root = "");
+
+/// The CPUs that this process may use: those that it may run on, and no more than its quota is
+/// worth, because threads beyond it would use up its time together and then all wait.
+std::uint32_t usable_cpus();
 
 /// The cache size that tiles are cut for: the L2 cache, up to a size beyond which larger tiles gain
 /// nothing but larger workspaces.

@@ -11,6 +11,7 @@ namespace {
 /// The preferred kind comes last.
 constexpr const ExecutorKind* kKinds[] = {
     &kSerialExecutor,
+    &kThreadsExecutor,
 #if defined(HEED_WITH_OPENMP)
     &kOpenMpExecutor,
 #endif

@@ -1,6 +1,6 @@
-// Running a body on several threads, behind one interface: serial, oneTBB, OpenMP or the
-// caller's own. Executors hand out worker indices, nothing else; which worker does which task
-// is decided in parallel_for.cpp.
+// Running a body on several threads, behind one interface: serial, heed's own threads, oneTBB's,
+// OpenMP's or the caller's. Executors hand out worker indices, nothing else; which worker does
+// which task is decided in parallel_for.cpp.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,7 @@ struct ExecutorKind {
 };
 
 extern const ExecutorKind kSerialExecutor;
+extern const ExecutorKind kThreadsExecutor;
 extern const ExecutorKind kTbbExecutor;     // where HEED_WITH_TBB
 extern const ExecutorKind kOpenMpExecutor;  // where HEED_WITH_OPENMP
 

@@ -2,13 +2,13 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <new>
-#include <thread>
 
+#include "engine/parallel/crew.hpp"
 #include "engine/parallel/executor.hpp"
 #include "engine/parallel/threads.hpp"
 #include "engine/runtime/allocator.hpp"
@@ -16,109 +16,24 @@
 namespace heed {
 namespace {
 
-/// Threads that come to help with a run if and when they can. The run waits only for those that
-/// came. Never destroyed: an invited thread may come long after the run and its context are gone.
-class alignas(64) Crew {
- public:
-  /// A crew that no other run uses until close(); nullptr if there is none.
-  static Crew* find();
-  /// Makes the crews that find() looks through. Throws if there is no memory.
-  static void prepare();
-
-  /// Lets in up to workers - 1 helpers from now on. The caller is worker 0.
-  void open(std::uint32_t workers, Body body, void* argument);
-  /// Lets nobody in any more, and waits for those inside.
-  void close();
-
-  /// Called by a helper: joins the run that is open now, if any.
-  void help();
-
-  /// Invitations not yet followed: whoever sends one counts up, help() counts down.
-  std::atomic<std::int32_t> invited{0};
-
- private:
-  std::uint32_t enter();
-  void leave();
-  void wait_until_empty();
-
-  std::atomic<bool> used_{false};
-  std::atomic<std::uint32_t> seats_and_inside_{0};  ///< free seats above kSeat, helpers below it
-  Body body_ = nullptr;
-  void* argument_ = nullptr;
-  std::mutex mutex_;
-  std::condition_variable empty_;
-};
-
-constexpr std::uint32_t kSeat = 1U << 16;
-constexpr std::uint32_t kInside = kSeat - 1;
-
 constexpr int kCrews = 64;  // runs at the same time; any more go without helpers
 
-/// Long enough for the ends of most tasks; whoever waits longer had better sleep.
-constexpr int kYields = 100;
+/// A crew of oneTBB's workers. Never destroyed: an invited one may come long after the run and its
+/// context are gone.
+struct InvitedCrew : Crew {
+  std::atomic<std::int32_t> invited{0};  ///< invitations that nobody has followed yet
 
-Crew* all() {
-  static Crew* const crews = new Crew[kCrews];
+  void follow() {
+    invited.fetch_sub(1, std::memory_order_relaxed);
+    if (const std::uint32_t worker = enter()) work(worker);
+  }
+};
+
+using InvitedCrews = std::array<InvitedCrew, kCrews>;
+
+InvitedCrews& all() {
+  static InvitedCrews& crews = *new InvitedCrews;
   return crews;
-}
-
-void Crew::prepare() { (void)all(); }
-
-Crew* Crew::find() {
-  for (int i = 0; i < kCrews; ++i) {
-    Crew& crew = all()[i];
-    if (!crew.used_.load(std::memory_order_relaxed) &&
-        !crew.used_.exchange(true, std::memory_order_acquire))
-      return &crew;
-  }
-  return nullptr;
-}
-
-void Crew::open(std::uint32_t workers, Body body, void* argument) {
-  body_ = body;
-  argument_ = argument;
-  seats_and_inside_.store((workers - 1) * kSeat, std::memory_order_release);
-}
-
-void Crew::close() {
-  seats_and_inside_.fetch_and(kInside, std::memory_order_relaxed);
-  wait_until_empty();
-  used_.store(false, std::memory_order_release);
-}
-
-void Crew::help() {
-  invited.fetch_sub(1, std::memory_order_relaxed);
-  const std::uint32_t worker = enter();
-  if (worker == 0) return;
-  body_(argument_, worker);
-  leave();
-}
-
-/// The index of the new worker, or 0 if there is no free seat.
-std::uint32_t Crew::enter() {
-  std::uint32_t now = seats_and_inside_.load(std::memory_order_relaxed);
-  while (now >= kSeat)
-    if (seats_and_inside_.compare_exchange_weak(now, now - kSeat + 1, std::memory_order_acquire,
-                                                std::memory_order_relaxed))
-      return now / kSeat;
-  return 0;
-}
-
-void Crew::leave() {
-  // The last one leaves a closed crew: close() may be asleep.
-  if (seats_and_inside_.fetch_sub(1, std::memory_order_release) != 1) return;
-  { const std::lock_guard<std::mutex> lock(mutex_); }
-  empty_.notify_all();
-}
-
-void Crew::wait_until_empty() {
-  const auto empty = [this] { return seats_and_inside_.load(std::memory_order_acquire) == 0; };
-  for (int i = 0; i < kYields; ++i) {
-    if (empty()) return;
-    std::this_thread::yield();
-  }
-  std::unique_lock<std::mutex> lock(mutex_);
-  empty_.wait(lock, empty);
 }
 
 /// oneTBB counts the CPUs once, and if that fails waits for the count for ever. So whatever fails
@@ -163,7 +78,7 @@ class TbbExecutor final : public Executor {
  public:
   explicit TbbExecutor(std::uint32_t threads) {
     if (threads == 1 || !usable()) return;
-    Crew::prepare();
+    (void)all();  // throws if there is no memory
     try {
       set_up(threads);
     } catch (const std::bad_alloc&) {
@@ -181,7 +96,7 @@ class TbbExecutor final : public Executor {
 
   void run(std::uint32_t workers, Body body, void* argument) const override {
     const std::uint32_t most = helpers();
-    Crew* const crew = most > 0 ? Crew::find() : nullptr;
+    InvitedCrew* const crew = most > 0 ? take_one(all()) : nullptr;
     if (crew == nullptr) return body(argument, 0);
     crew->open(workers, body, argument);
     invite(*crew, std::min(workers - 1, most));
@@ -201,11 +116,11 @@ class TbbExecutor final : public Executor {
     helpers_.store(helpers, std::memory_order_relaxed);
   }
 
-  void invite(Crew& crew, std::uint32_t helpers) const noexcept {
+  void invite(InvitedCrew& crew, std::uint32_t helpers) const noexcept {
     try {
       if (allowed_threads() == 1) return;  // enqueue() would start one nevertheless
       while (crew.invited.load(std::memory_order_relaxed) < static_cast<std::int32_t>(helpers)) {
-        arena_.enqueue([&crew] { crew.help(); });
+        arena_.enqueue([&crew] { crew.follow(); });
         crew.invited.fetch_add(1, std::memory_order_relaxed);
       }
     } catch (...) {

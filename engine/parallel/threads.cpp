@@ -29,7 +29,7 @@ std::atomic<std::uint32_t> times_forked{0};
 /// Threads on trial live until the gate opens, so that they exist at the same time.
 std::mutex gate;
 std::mutex one_trial;
-pthread_t on_trial[kMaxThreads];  // not on the stack, which may be small
+Thread on_trial[kMaxThreads];  // not on the stack, which may be small
 
 void* pass_the_gate(void*) {
   const std::lock_guard<std::mutex> pass(gate);
@@ -122,22 +122,27 @@ bool lost_its_threads() noexcept {
   return survived_others || (first_survived_others && is_first_thread());
 }
 
-std::uint32_t startable_threads(std::uint32_t wanted) noexcept {
-  const std::lock_guard<std::mutex> trial(one_trial);
+bool start_thread(Thread& thread, void* (*function)(void*), void* argument) noexcept {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // a program's handlers are not for these threads
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // which the new thread has from this one
+  const bool started = pthread_create(&thread, nullptr, function, argument) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+void join_thread(Thread thread) noexcept { pthread_join(thread, nullptr); }
+
+std::uint32_t startable_threads(std::uint32_t wanted) noexcept {
+  const std::lock_guard<std::mutex> trial(one_trial);
   std::uint32_t started = 0;
   {
     const std::lock_guard<std::mutex> closed(gate);
     wanted = std::min(wanted, kMaxThreads);
-    while (started < wanted &&
-           pthread_create(&on_trial[started], nullptr, pass_the_gate, nullptr) == 0)
-      ++started;
+    while (started < wanted && start_thread(on_trial[started], pass_the_gate, nullptr)) ++started;
   }
-  for (std::uint32_t i = 0; i < started; ++i) pthread_join(on_trial[i], nullptr);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  for (std::uint32_t i = 0; i < started; ++i) join_thread(on_trial[i]);
   return started;
 }
 

@@ -1,9 +1,16 @@
-// What heed must know of the process before it asks a threading runtime for threads.
+// Threads, and what heed must know of the process before it asks a threading runtime for them.
 #pragma once
+
+#include <pthread.h>
 
 #include <cstdint>
 
 namespace heed {
+
+/// A thread on which none of the program's signal handlers run.
+using Thread = pthread_t;
+bool start_thread(Thread& thread, void* (*function)(void*), void* argument) noexcept;
+void join_thread(Thread thread) noexcept;
 
 /// How many of the wanted threads can exist beside those that do; tries by starting them. libgomp
 /// ends the process if it cannot start a thread, and so may oneTBB. So they are asked only for

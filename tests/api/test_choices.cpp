@@ -62,9 +62,9 @@ Choice tile(const char* variable, const std::vector<std::string>& values,
           chosen, chosen(make_context("scalar", "serial", 1))};
 }
 
-/// What is chosen where nobody asks: TBB before OpenMP before none.
+/// Chosen where nobody asks: TBB before OpenMP before heed's own threads.
 std::string automatic_executor() {
-  std::string best = "serial";
+  std::string best = "threads";
   for (const std::string& name : executors())
     if (name == "tbb" || (name == "openmp" && best != "tbb")) best = name;
   return best;

@@ -121,7 +121,7 @@ TEST_CASE("executors are listed, serial first, then NULL", "[lists]") {
   REQUIRE(heed_executor_count() >= 1);
   CHECK(std::string(heed_executor_name(0)) == "serial");
   for (const std::string& name : executors())
-    CHECK((name == "serial" || name == "tbb" || name == "openmp"));
+    CHECK((name == "serial" || name == "threads" || name == "tbb" || name == "openmp"));
   CHECK(heed_executor_name(heed_executor_count()) == nullptr);
   CHECK(heed_executor_name(SIZE_MAX) == nullptr);
 }

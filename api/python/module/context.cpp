@@ -135,7 +135,7 @@ first needed. Any threads may use the same one at once.
     threads    how many; None: HEED_THREADS, or the CPUs that the process may use
     isa        "scalar", "sse2", "avx2", "avx512", "avx512bf16", "amx" or "neon"; None: HEED_ISA,
                or the fastest usable
-    executor   "serial", "openmp" or "tbb", as built; None: HEED_PARALLEL, or the best there is
+    executor   "serial", "threads", "openmp" or "tbb", as built; None: HEED_PARALLEL, or the best there is
     product    what computes projections, "heed" or "cblas", as built; None: HEED_PRODUCT, or heed
     tile_q     query rows per task; None: HEED_TILE_Q, the tuning file, or by the caches
     tile_kv    keys per tile; None: HEED_TILE_KV, the tuning file, or by the caches
