@@ -8,7 +8,7 @@ import pytest
 import heed
 from heed.command import edges
 from heed.command.edges import Edges, read_edges
-from heed.command.failure import Failure
+from heed.command.ends import Failure
 
 RNG = np.random.default_rng(3)
 NODES = 5

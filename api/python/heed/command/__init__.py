@@ -10,8 +10,7 @@ import numpy as np
 from heed import Error
 from heed.command import attend, bench, completion, graph, info, tune
 from heed.command.arguments import Parser
-from heed.command.ends import interruptible, streams
-from heed.command.failure import FAILED, INTERRUPTED, USAGE, Failure, Misuse
+from heed.command.ends import FAILED, INTERRUPTED, USAGE, Failure, Misuse, interruptible, streams
 
 EXAMPLES = """\
 examples:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import heed
-from heed.command.failure import USAGE, Misuse
+from heed.command.ends import USAGE, Misuse
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):

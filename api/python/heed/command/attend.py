@@ -18,7 +18,7 @@ from heed.command.arguments import (
     pair,
 )
 from heed.command.cost import add_yes, agree_on_memory, agree_on_time
-from heed.command.failure import Failure, Misuse, in_words_of
+from heed.command.ends import Failure, Misuse, in_words_of
 from heed.command.files import Array
 from heed.command.looks import ASKED, OPTIONS, compare, draw, expected, look_at, tell_nan, timed
 from heed.command.pieces import Problem, in_pieces

@@ -4,17 +4,17 @@ import argparse
 import datetime
 import json
 import platform
+import statistics
 from typing import Any
 
 import heed
 from heed.command import files
 from heed.command.arguments import add_context, add_progress, context_of, integer, named
 from heed.command.cost import add_yes, agree_on_shapes
-from heed.command.failure import Failure, in_words_of
+from heed.command.ends import Failure, in_words_of
 from heed.command.plot import Bar, bars
-from heed.command.progress import Progress, duration
 from heed.command.shapes import GRAMMAR, TYPES, Shape, parse
-from heed.command.table import columns
+from heed.command.terminal import Progress, columns, duration
 from heed.command.timing import Turns, quartiles
 
 HELP = "measure how fast attention is, beside PyTorch"
@@ -78,13 +78,13 @@ def run(arguments: argparse.Namespace) -> int:
         "heed": str(heed.info()["version"]),
         **({"torch": torch.__version__} if torch else {}),
     }
-    agree_on_shapes(shapes, len(programs), context, arguments)
+    plans = agree_on_shapes(shapes, len(programs), context, arguments)
     rows = []
     with Progress(
         "heed bench", len(shapes) * len(programs) * arguments.turns, arguments.progress
     ) as bar:
-        for shape in shapes:
-            rows.append(measure(shape, context, torch, arguments.turns, bar))
+        for shape, plan in zip(shapes, plans, strict=True):
+            rows.append(measure(shape, plan, torch, arguments.turns, bar))
     said = context.describe()
     results = {
         "programs": programs,
@@ -131,13 +131,10 @@ def torch_with(threads: int) -> Any:
     return torch
 
 
-def measure(
-    shape: Shape, context: heed.Context, torch: Any, turns: int, bar: Progress
-) -> dict[str, Any]:
+def measure(shape: Shape, plan: heed.Plan, torch: Any, turns: int, bar: Progress) -> dict[str, Any]:
     """The medians of one shape, in seconds."""
     with in_words_of({"query": shape.name, **OPTIONS}):
         query, key, value = shape.tensors()
-        plan = heed.plan(query, key, value, context=context, **shape.options)
     said = plan.describe()
     calls = {"heed": lambda: plan(query, key, value)}
     if torch is not None:
@@ -156,7 +153,7 @@ def measure(
     }
     if torch is not None:
         ratios = timed.ratios("torch", "heed")
-        row["times_as_long"] = {"torch": ratios[len(ratios) // 2]}
+        row["times_as_long"] = {"torch": statistics.median(ratios)}
         row["quartiles"] = {"torch": quartiles(ratios)}
     return row
 
@@ -165,10 +162,7 @@ def in_torch(shape: Shape, torch: Any) -> Any:
     """The same problem as PyTorch is asked for it."""
     dtype = getattr(torch, TYPES[shape.dtype])
     generator = torch.Generator().manual_seed(1)
-    query, key, value = (
-        torch.randn(sizes, generator=generator).to(dtype)
-        for sizes in (shape.query_shape, shape.key_shape, shape.value_shape)
-    )
+    query, key, value = (torch.randn(sizes, generator=generator).to(dtype) for sizes in shape.sizes)
     options: dict[str, Any] = {"enable_gqa": True} if shape.heads != shape.key_heads else {}
     square = shape.queries == shape.keys
     if shape.causal == "causal" or (shape.causal is not None and square):

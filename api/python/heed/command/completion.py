@@ -8,7 +8,7 @@ from typing import Any
 import heed
 from heed.command import bench
 from heed.command.arguments import OFFSETS
-from heed.command.failure import Failure
+from heed.command.ends import Failure
 
 HELP = "print what lets a shell complete heed's options"
 DESCRIPTION = """\

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import heed
-from heed.command.failure import Failure, in_words_of
-from heed.command.progress import duration
+from heed.command.ends import Failure, in_words_of
 from heed.command.shapes import Shape, numpy_type
+from heed.command.terminal import duration
 from heed.command.timing import Turns
 
 LONG = 60.0  # seconds of a call that nobody is asked about
@@ -60,14 +60,9 @@ def agree_on_shapes(
     for shape in shapes:
         subject = f"shape {shape.name}"
         agree_on_memory(subject, shape.bytes(programs), arguments)
-        dtype = numpy_type(shape.dtype)
-        tensors = (
-            np.broadcast_to(np.zeros((), dtype), sizes)
-            for sizes in (shape.query_shape, shape.key_shape, shape.value_shape)
-        )
         with in_words_of({"query": subject}):
-            plans.append(heed.plan(*tensors, context=context, **shape.options))
-        agree_on_time(subject, plans[-1], context, arguments, dtype)
+            plans.append(shape.plan(context))
+        agree_on_time(subject, plans[-1], context, arguments, numpy_type(shape.dtype))
     return plans
 
 

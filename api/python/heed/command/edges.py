@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from heed.command import files
-from heed.command.failure import Failure
+from heed.command.ends import Failure
 from heed.command.files import Array
 
 MOST_NODES = (1 << 31) - 1

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from heed.command.failure import Failure, Misuse
+from heed.command.ends import Failure, Misuse
 from heed.command.shapes import numpy_type
 
 Array = np.ndarray[Any, np.dtype[Any]]

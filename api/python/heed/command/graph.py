@@ -18,7 +18,7 @@ from heed.command.arguments import (
 )
 from heed.command.cost import add_yes, agree_on_memory
 from heed.command.edges import Edges, read_edges
-from heed.command.failure import Failure, in_words_of
+from heed.command.ends import Failure, in_words_of
 from heed.command.files import Array
 from heed.command.pieces import by_name
 

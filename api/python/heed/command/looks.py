@@ -9,10 +9,10 @@ import numpy as np
 import heed
 from heed.command import files
 from heed.command.arguments import named
-from heed.command.failure import Failure, Misuse, in_words_of
+from heed.command.ends import Failure, Misuse, in_words_of
 from heed.command.files import Array
 from heed.command.pieces import Problem, attend
-from heed.command.progress import Progress
+from heed.command.terminal import Progress
 from heed.command.timing import Turns
 from heed.show import show
 

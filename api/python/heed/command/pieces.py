@@ -9,7 +9,7 @@ import numpy as np
 
 import heed
 from heed.command.files import Array
-from heed.command.progress import Progress, When
+from heed.command.terminal import Progress, When
 
 LONG = 2e10  # flops of a piece of long work, some tenths of a second
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from heed.command.failure import Failure, Misuse
+import heed
+from heed.command.ends import Failure, Misuse
+from heed.options import Start
 
 GRAMMAR = """\
   B1_H32_Hkv8_Lq1_Lkv8192_D128_Dv64_causalBR_bf16 has, each with its number,
@@ -22,7 +24,7 @@ GRAMMAR = """\
 MOST = 1 << 40
 SIZES = ("B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv")
 TYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f64": "float64"}
-CAUSAL = {"causal": "top_left", "causalBR": "bottom_right"}
+CAUSAL: dict[str, Start] = {"causal": "top_left", "causalBR": "bottom_right"}
 
 
 @dataclass(frozen=True)
@@ -41,40 +43,36 @@ class Shape:
     dtype: str
 
     @property
-    def query_shape(self) -> tuple[int, ...]:
-        """Of query."""
-        return (self.batch, self.heads, self.queries, self.features)
-
-    @property
-    def key_shape(self) -> tuple[int, ...]:
-        """Of key."""
-        return (self.batch, self.key_heads, self.keys, self.features)
-
-    @property
-    def value_shape(self) -> tuple[int, ...]:
-        """Of value."""
-        return (self.batch, self.key_heads, self.keys, self.value_features)
+    def sizes(self) -> tuple[tuple[int, ...], ...]:
+        """Of query, key and value."""
+        keys = (self.batch, self.key_heads, self.keys)
+        query = (self.batch, self.heads, self.queries, self.features)
+        return query, (*keys, self.features), (*keys, self.value_features)
 
     def bytes(self, programs: int) -> float:
         """Of the tensors of so many programs, and while the largest is made."""
-        shapes = (self.query_shape, self.key_shape, self.value_shape)
-        counts = [*map(math.prod, shapes), math.prod(self.query_shape[:-1]) * self.value_features]
+        counts = [math.prod(sizes) for sizes in self.sizes]
+        counts.append(math.prod(self.sizes[0][:-1]) * self.value_features)
         return programs * numpy_type(self.dtype).itemsize * sum(counts) + 4 * max(counts)
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """Of heed.attention."""
-        return {} if self.causal is None else {"causal": CAUSAL[self.causal]}
+    def plan(self, context: heed.Context) -> heed.Plan:
+        """Attention of such tensors; none is made, because plans look at their forms alone."""
+        number = np.zeros((), numpy_type(self.dtype))
+        forms = []
+        for sizes in self.sizes:
+            strides = [number.itemsize * math.prod(sizes[axis + 1 :]) for axis in range(4)]
+            forms.append(np.lib.stride_tricks.as_strided(number, sizes, strides))
+        query, key, value = forms
+        causal = False if self.causal is None else CAUSAL[self.causal]
+        return heed.plan(query, key, value, causal=causal, context=context)
 
-    def tensors(self) -> tuple[Any, Any, Any]:
+    def tensors(self) -> tuple[Any, ...]:
         """Random query, key and value."""
         random = np.random.default_rng(1)
         dtype = numpy_type(self.dtype)
-        shapes = (self.query_shape, self.key_shape, self.value_shape)
-        query, key, value = (
-            random.standard_normal(shape, dtype=np.float32).astype(dtype) for shape in shapes
+        return tuple(
+            random.standard_normal(sizes, dtype=np.float32).astype(dtype) for sizes in self.sizes
         )
-        return query, key, value
 
 
 def numpy_type(name: str) -> "np.dtype[Any]":

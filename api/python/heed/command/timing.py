@@ -5,7 +5,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 
-from heed.command.progress import Progress
+from heed.command.terminal import Progress
 
 Call = Callable[[], object]
 SAMPLE = 0.004  # seconds that a turn of one program lasts at least

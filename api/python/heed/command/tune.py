@@ -3,20 +3,21 @@
 import argparse
 import os
 import shlex
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import heed
 from heed.command import files
 from heed.command.arguments import add_context, add_progress, context_of, integer, named
 from heed.command.cost import add_yes, agree_on_shapes
-from heed.command.failure import Failure, Misuse, in_words_of
-from heed.command.progress import Progress
+from heed.command.ends import Failure, Misuse, in_words_of
 from heed.command.shapes import GRAMMAR, Shape, parse
-from heed.command.table import columns
+from heed.command.terminal import Progress, columns
 from heed.command.timing import Turns, quartiles
-from heed.command.tuning_file import Entry, problems, update
+from heed.command.tuning_file import Entries, problems, update
 
 HELP = "look for better tiles for this CPU"
 DESCRIPTION = (
@@ -59,8 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_yes(parser)
 
 
-@dataclass(frozen=True)
-class Tiles:
+class Tiles(NamedTuple):
     """Of a plan."""
 
     tile_q: int
@@ -99,26 +99,26 @@ def run(arguments: argparse.Namespace) -> int:
     threads = int(str(context.describe()["threads"]))
     if not arguments.dry_run:
         files.check_results({"-o": (path, ())}, {})
-        tried = [Entry(shapes[0], threads, 48, 128, "")]
+        tried: Entries = {problems(shapes[0], threads): "tile_q=48 tile_kv=128"}
         update(path, context, tried, dry_run=True)  # refuses another file before the search
     plans = agree_on_shapes(shapes, 1, context, arguments)
     for shape, plan in zip(shapes, plans, strict=True):
         if plan.describe()["strategy"] != "prefill":
             raise Failure(f"shape {shape.name}: so few rows are decoded, which has no tiles")
-    found = [search(shape, arguments) for shape in shapes]
+    found = [search(*pair, arguments) for pair in zip(shapes, plans, strict=True)]
     print(table(shapes, found))
-    entries, automatic = [], []
+    entries: Entries = {}
     for shape, best in zip(shapes, found, strict=True):
+        of, (tile_q, tile_kv) = problems(shape, threads), best.tiles
         if not best.better:
-            automatic.append(problems(shape, threads))
+            entries.setdefault(of, None)
             continue
-        tile_q, tile_kv = best.tiles.tile_q, best.tiles.tile_kv
         print(f"{shape.name}: export HEED_TILE_Q={tile_q} HEED_TILE_KV={tile_kv}")
         note = f"{best.gain:.2f} times as fast as {best.automatic}; {shape.name}"
-        entries.append(Entry(shape, threads, tile_q, tile_kv, note))
+        entries[of] = f"tile_q={tile_q} tile_kv={tile_kv}  # {note}"
     if arguments.dry_run:
         return 0
-    changed = update(path, context, entries, automatic)
+    changed = update(path, context, entries)
     if os.path.exists(path):
         for shape, best in zip(shapes, found, strict=True):
             tell_other(shape, best, path, arguments)
@@ -140,9 +140,7 @@ def tell_other(shape: Shape, best: Found, path: str, arguments: argparse.Namespa
 def plan_of(shape: Shape, arguments: argparse.Namespace, **options: Any) -> Any:
     """Attention of this shape."""
     with in_words_of({"query": shape.name, **OPTIONS}):
-        query, key, value = shape.tensors()
-        context = context_of(arguments, **options)
-        return heed.plan(query, key, value, context=context, **shape.options)
+        return shape.plan(context_of(arguments, **options))
 
 
 def table(shapes: list[Shape], found: list[Found]) -> str:
@@ -166,10 +164,10 @@ def table(shapes: list[Shape], found: list[Found]) -> str:
     return "\n".join(text)
 
 
-def search(shape: Shape, arguments: argparse.Namespace) -> Found:
+def search(shape: Shape, plan: heed.Plan, arguments: argparse.Namespace) -> Found:
     """Candidates in turns with the automatic choice; the better half goes on with more turns."""
-    plan = plan_of(shape, arguments, tuning_file="")
-    query, key, value = shape.tensors()
+    with in_words_of({"query": shape.name}):
+        tensors = shape.tensors()
     automatic = tiles_of(plan)
     plans = {automatic: plan}
     for tiles in candidates(automatic, shape):
@@ -180,32 +178,20 @@ def search(shape: Shape, arguments: argparse.Namespace) -> Found:
     total = sum((count + 1) * turns for count, turns in rounds)
     with Progress(f"heed tune {shape.name}", total, arguments.progress) as bar:
         for count, turns in rounds:
-            calls = {
-                str(tiles): called(plans[tiles], query, key, value) for tiles in [automatic, *left]
-            }
+            calls = {str(tiles): partial(plans[tiles], *tensors) for tiles in [automatic, *left]}
             timed = Turns(calls)
             timed.run(turns, bar)
             gains = {tiles: timed.ratios(str(automatic), str(tiles)) for tiles in left}
-            left = sorted(left, key=lambda tiles: -middle(gains[tiles]))
+            left = sorted(left, key=lambda tiles: -statistics.median(gains[tiles]))
             if count == 1:
                 return found(left[0], automatic, gains[left[0]])
             left = left[: -(-count // 2)]
     raise AssertionError("the last round has one candidate")
 
 
-def called(plan: Any, query: Any, key: Any, value: Any) -> Any:
-    """A call of the plan with a result of its own, as programs make them."""
-    return lambda: plan(query, key, value)
-
-
 def found(tiles: Tiles, automatic: Tiles, gains: list[float]) -> Found:
     """From the last round, which no choice among candidates has made look better."""
-    return Found(tiles, automatic, middle(gains), quartiles(gains))
-
-
-def middle(gains: list[float]) -> float:
-    """The median of what is sorted."""
-    return gains[len(gains) // 2]
+    return Found(tiles, automatic, statistics.median(gains), quartiles(gains))
 
 
 def tiles_of(plan: Any) -> Tiles:

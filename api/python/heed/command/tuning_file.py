@@ -2,32 +2,15 @@
 
 import os
 import tempfile
-from collections.abc import Iterable
-from dataclasses import dataclass
 
 import heed
 from heed.command import files
-from heed.command.failure import Failure
+from heed.command.ends import Failure
 from heed.command.shapes import Shape
 
 FIRST = "heed-tuning 1"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Tiles of one kind of problem."""
-
-    shape: Shape
-    threads: int
-    tile_q: int
-    tile_kv: int
-    note: str
-
-    @property
-    def line(self) -> str:
-        """As it stands in the file."""
-        tiles = f"tile_q={self.tile_q} tile_kv={self.tile_kv}"
-        return f"{problems(self.shape, self.threads)} {tiles}  # {self.note}"
+# Tiles, and a note, by the problems that they are for; None: the automatic ones.
+Entries = dict[str, str | None]
 
 
 def problems(shape: Shape, threads: int) -> str:
@@ -50,17 +33,12 @@ def about(size: int) -> str:
     return f"{low}-{high}" if low < high else str(size)
 
 
-def merged(
-    text: str, cpu: str, isa: str, entries: list[Entry], automatic: Iterable[str] = ()
-) -> str:
-    """The text of a tuning file with these entries, and without tiles for ``automatic`` problems.
-
-    Lines that were there for the same problems go.
-    """
+def merged(text: str, cpu: str, isa: str, entries: Entries) -> str:
+    """The text of a tuning file with these entries, in place of lines for the same problems."""
     lines = text.splitlines()
     section = f"cpu={cpu} isa={isa}"
-    new = {problems(entry.shape, entry.threads): entry.line for entry in entries}
-    replaced = {conditions_of(key.split()) for key in (*new, *automatic)}
+    new = [f"{of} {tiles}" for of, tiles in entries.items() if tiles is not None]
+    replaced = {conditions_of(of.split()) for of in entries}
     kept: list[str] = []
     here = False
     begins = None
@@ -83,7 +61,7 @@ def merged(
     if begins is None:
         kept += ["", section]
         begins = len(kept)
-    kept[begins:begins] = new.values()
+    kept[begins:begins] = new
     return "\n".join(kept) + "\n"
 
 
@@ -92,13 +70,7 @@ def conditions_of(words: list[str]) -> frozenset[str]:
     return frozenset(word for word in words if not word.startswith("tile_"))
 
 
-def update(
-    path: str,
-    context: heed.Context,
-    entries: list[Entry],
-    automatic: Iterable[str] = (),
-    dry_run: bool = False,
-) -> bool:
+def update(path: str, context: heed.Context, entries: Entries, dry_run: bool = False) -> bool:
     """Merges into a file, which may not be there yet, once heed has read the result.
 
     Returns whether the file has changed.
@@ -108,7 +80,7 @@ def update(
         before = "".join(f"{line}\n" for line in files.read_lines(path))
     said = context.describe()
     isa = str(said["isa"])
-    text = merged(before, str(said["cpu"]), isa, entries, automatic)
+    text = merged(before, str(said["cpu"]), isa, entries)
     if not text:
         return False
     with tempfile.NamedTemporaryFile("w", suffix=".tuning", encoding="utf-8") as tried:

@@ -1,8 +1,9 @@
-"""A bar on stderr while something takes long."""
+"""What the terminal shows: a bar on stderr while something takes long, and tables."""
 
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Literal
 
@@ -67,3 +68,15 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e9:.0f} ns"
+
+
+def columns(lines: Sequence[Sequence[str]], words: Sequence[int]) -> list[str]:
+    """Lines whose cells have a column each: ``words`` begin where it does, numbers end there."""
+    wide = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i in words else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, wide, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
