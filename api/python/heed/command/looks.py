@@ -70,8 +70,7 @@ def look_at(problem: Problem, arguments: argparse.Namespace) -> Look | None:
     """What --show and --svg draw, checked before the work."""
     if arguments.show is None and arguments.svg is None:
         return None
-    batch, heads, rows, _ = (1, 1, *problem.query.shape)[-4:]
-    keys = problem.key.shape[-2]
+    batch, heads, _, rows, keys = problem.sizes
     if not rows * keys * heads * batch:
         raise Failure(f"there is nothing to draw of {rows} rows and {keys} keys")
     for option, count in (("show", heads), ("batch", batch)):
@@ -132,9 +131,8 @@ def expected(problem: Problem, arguments: argparse.Namespace) -> Array | None:
     subject = f"--expect {arguments.expect}"
     wanted = files.read_array(arguments.expect)
     files.check_kind(subject, wanted, "biuf", "numbers")
-    out = [*problem.query.shape[:-1], problem.value.shape[-1]]
-    if list(wanted.shape) != out:
-        raise Failure(f"{subject}: it is {list(wanted.shape)}; out is {out}")
+    if wanted.shape != problem.out_shape:
+        raise Failure(f"{subject}: it is {list(wanted.shape)}; out is {list(problem.out_shape)}")
     return wanted
 
 

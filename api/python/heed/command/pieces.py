@@ -1,7 +1,7 @@
 """A problem of dense attention, computed in one go or, where it takes long, in pieces."""
 
+import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +24,19 @@ class Problem:
     options: dict[str, Any]
 
     @property
-    def heads(self) -> tuple[int, int]:
-        """Items of the batch, and key heads."""
-        shape = (1, 1, *self.key.shape)[-4:]
-        return shape[0], shape[1]
+    def sizes(self) -> tuple[int, ...]:
+        """Items of the batch, query heads, key heads, rows and keys; axes may lack, or be 1."""
+        query, key, value = ((1, 1, *x.shape)[-4:-2] for x in (self.query, self.key, self.value))
+        batch, key_heads = np.broadcast_shapes(key, value, (query[0], 1))
+        heads = key_heads if query[1] == 1 else query[1]
+        return batch, heads, key_heads, self.query.shape[-2], self.key.shape[-2]
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Without the axes that all of query, key and value lack."""
+        batch, heads, _, rows, _ = self.sizes
+        axes = max(x.ndim for x in (self.query, self.key, self.value))
+        return (batch, heads, rows, self.value.shape[-1])[-axes:]
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -37,19 +46,19 @@ class Problem:
 
     def result_bytes(self, drawn: int) -> float:
         """Of everything that is asked for, and of the weights of so many rows that are drawn."""
-        rows, keys = math.prod(self.query.shape[:-1]), self.key.shape[-2]
+        batch, heads, _, rows, keys = self.sizes
         wide = 8 if self.query.dtype == np.float64 else 4
-        heads = math.prod(self.query.shape[:-2])
-        counts = {"weights": rows * keys, "lse": rows, "column_sums": heads * keys}
+        counts = {"weights": rows * keys, "lse": rows, "column_sums": keys}
         asked = sum(count for name, count in counts.items() if f"return_{name}" in self.options)
         out = rows * self.value.shape[-1] * self.query.dtype.itemsize
-        return float(out + wide * (asked + heads * drawn * keys))
+        return float(batch * heads * (out + wide * (asked + drawn * keys)))
 
     @property
     def flops(self) -> float:
         """Of all pairs of rows and keys."""
-        pairs = math.prod(self.query.shape[:-1]) * self.key.shape[-2]
-        return 2.0 * float(pairs * (self.query.shape[-1] + self.value.shape[-1]))
+        batch, heads, _, rows, keys = self.sizes
+        features = self.query.shape[-1] + self.value.shape[-1]
+        return 2.0 * float(batch * heads * rows * keys * features)
 
 
 def attend(problem: Problem, context: heed.Context) -> dict[str, Array]:
@@ -74,57 +83,43 @@ def in_pieces(
 
     Bits are the same: heads have nothing to do with each other.
     """
-    batch, key_heads = problem.heads
-    wanted = math.ceil(problem.flops / LONG)
-    if wanted <= 1 or batch * key_heads <= 1 or problem.query.ndim < 3:
+    batch, heads, key_heads, *_ = problem.sizes
+    pieces = min(math.ceil(problem.flops / LONG), batch * key_heads)
+    if pieces <= 1:
         return attend(problem, context)
-    pieces = list(split(problem, min(wanted, batch * key_heads)))
+    each = max(1, key_heads * batch // pieces)  # key heads with their query heads
+    begins = list(itertools.product(range(batch), range(0, key_heads, each)))
     results: dict[str, Array] = {}
-    with Progress(label, len(pieces), progress) as bar:
-        for place, piece in pieces:
+    with Progress(label, len(begins), progress) as bar:
+        for item, first in begins:
+            of_keys = slice(first, first + each)
+            of_queries = slice(*(n * heads // key_heads for n in (first, first + each)))
+            piece = cut(problem, item, of_queries, of_keys)
             for name, array in attend(piece, context).items():
+                shape = (batch, heads, *array.shape[2:])
                 if name not in results:
-                    results[name] = np.empty(whole(problem, array), array.dtype)
-                results[name][place] = array
+                    results[name] = np.empty(shape, array.dtype)
+                results[name][item, of_queries] = array[0]
             bar.step()
-    return results
+    axes = len(problem.out_shape) - 2
+    return {name: x.reshape(*x.shape[2 - axes : 2], *x.shape[2:]) for name, x in results.items()}
 
 
-def whole(problem: Problem, piece: Array) -> tuple[int, ...]:
-    """The shape of a result of which a piece has this one."""
-    leading = problem.query.ndim - 2
-    return (*problem.query.shape[:leading], *piece.shape[leading:])
+def cut(problem: Problem, item: int, of_queries: slice, of_keys: slice) -> Problem:
+    """Some heads of an item of the batch, as tensors of four axes; nothing is copied."""
+    batch, heads, key_heads, rows, keys = problem.sizes
 
+    def some(x: Array, count: int, which: slice) -> Array:
+        return np.broadcast_to(x, (batch, count, *x.shape[-2:]))[item : item + 1, which]
 
-def split(problem: Problem, pieces: int) -> Iterator[tuple[tuple[slice, ...], Problem]]:
-    """Key heads with their query heads, of one item of the batch each, and where they lie."""
-    batch, key_heads = problem.heads
-    group = (1, 1, *problem.query.shape)[-3] // key_heads
-    each = max(1, key_heads * batch // pieces)
-    for item in range(batch):
-        items = (slice(item, item + 1),) * (problem.query.ndim - 3)
-        for first in range(0, key_heads, each):
-            heads = slice(first * group, min(first + each, key_heads) * group)
-            at, key_at = (*items, heads), (*items, slice(first, first + each))
-            options = dict(problem.options)
-            for name in ("attn_mask", "bias"):
-                if name in options:
-                    options[name] = part(options[name], item, heads)
-            for name in ("alibi_slopes", "sinks"):
-                if name in options:
-                    options[name] = options[name][heads]
-            if "key_lengths" in options:
-                options["key_lengths"] = options["key_lengths"][item : item + 1]
-            yield (
-                at,
-                Problem(problem.query[at], problem.key[key_at], problem.value[key_at], options),
-            )
-
-
-def part(scores: Array, item: int, heads: slice) -> Array:
-    """Of a mask or bias, which may repeat its heads and items."""
-    if scores.ndim >= 3 and scores.shape[-3] != 1:
-        scores = scores[..., heads, :, :]
-    if scores.ndim == 4 and scores.shape[0] != 1:
-        scores = scores[item : item + 1]
-    return scores
+    query = some(problem.query, heads, of_queries)
+    key, value = (some(x, key_heads, of_keys) for x in (problem.key, problem.value))
+    options = dict(problem.options)
+    for name in {"attn_mask", "bias"} & options.keys():
+        scores = np.broadcast_to(options[name], (batch, heads, rows, keys))
+        options[name] = some(scores, heads, of_queries)
+    for name in {"alibi_slopes", "sinks"} & options.keys():
+        options[name] = options[name][of_queries]
+    if "key_lengths" in options:
+        options["key_lengths"] = options["key_lengths"][item : item + 1]
+    return Problem(query, key, value, options)
