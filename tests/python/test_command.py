@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,7 +17,6 @@ import pytest
 
 import heed
 from heed.command import COMMANDS, bench, cost, looks, parser, pieces
-from heed.command.plot import MARKS, Bar, axis, bars
 from heed.command.shapes import Shape
 from heed.command.timing import Turns
 
@@ -411,7 +411,7 @@ def test_long_work_is_asked_about(run, tensors, monkeypatch, line, limit):
 def test_bench(run):
     shapes = ("H2_L20_D16_f16", "B2_H4_Hkv2_Lq3_Lkv9_D8_Dv4_causalBR_f64")
     words = ("H2_L20_D16", shapes[1], "--dtype", "f16", "--turns", "2", "--no-torch")
-    ran = run("bench", *words, "--json", "a.json", "--plot", "a.svg")
+    ran = run("bench", *words, "--json", "a.json")
     assert ran.status == 0
     for name in shapes:
         assert f"\n{name} " in ran.out
@@ -419,9 +419,6 @@ def test_bench(run):
     results = json.loads(Path("a.json").read_text())
     assert [row["shape"] for row in results["shapes"]] == list(shapes)
     assert all(row["seconds"]["heed"] > 0 for row in results["shapes"])
-    text = "".join(ElementTree.parse("a.svg").getroot().itertext())
-    for words in ("GFLOP/s", shapes[1], heed.info()["cpu"], results["date"]):
-        assert words in text
 
 
 # Shapes, how fast they are, and the quartiles of that.
@@ -448,46 +445,28 @@ def test_wide_spreads_are_marked(run, rows):
     lines = bench.table(results).splitlines()
     assert [line.split()[0] for line in lines if line.endswith("  unsteady")] == ["L4_D4"] * noisy
     assert lines[-1].startswith("unsteady: ") == noisy
+    if find_spec("matplotlib") is None:
+        return
     drawn = ElementTree.fromstring(bench.picture(results))
-    words = [one.text for one in drawn if one.tag.endswith("text")]
+    words = [one.text for one in drawn.iter() if one.tag.endswith("text")]
     assert sum(word.endswith(" unsteady") for word in words) == noisy
+    assert {"GFLOP/s", bench.measured(results)} <= set(words)
     for name, speed, _ in rows:
         assert {name, bench.SHAPES.get(name, name)} <= set(words)
         assert any(word.startswith(f"{speed:.3g}") for word in words)
 
 
-@pytest.mark.parametrize("line", [None, 1.0])
-def test_bars_are_as_long_as_numbers_say(line):
-    for _ in range(50):
-        values = sorted(10 ** RNG.uniform(-4, 7, RNG.integers(2, 9)))
-        drawn = [
-            Bar("", "", v, (v / RNG.uniform(1, 99), v * RNG.uniform(1, 99)), "") for v in values
-        ]
-        root = ElementTree.fromstring(bars(drawn, "name", "label", ["note"], line))
-        shown = [one.attrib for one in root if one.tag.endswith("rect")][1:]
-        ends = [
-            float(at["x"]) + float(at["width"]) * (line is None or v > line)
-            for at, v in zip(shown, values, strict=True)
-        ]
-        logs = np.log(values)
-        want = np.interp(logs, logs[[0, -1]], np.array(ends)[[0, -1]])
-        np.testing.assert_allclose(ends, want, atol=0.2)
-        marks = axis([n for bar in drawn for n in (bar.value, *bar.spread)])
-        assert marks[0] <= min(bar.spread[0] for bar in drawn)
-        assert marks[-1] >= max(bar.spread[1] for bar in drawn)
-        assert 2 <= len(marks) <= MARKS + 1
-
-
 def test_bench_beside_torch(run):
     torch = pytest.importorskip("torch")
-    ran = run("bench", "H2_Lq5_Lkv9_D16_causalBR", "--turns", "3", "--json", "-", "--plot", "a.svg")
+    plot = ("--plot", "a.svg") if find_spec("matplotlib") else ()
+    ran = run("bench", "H2_Lq5_Lkv9_D16_causalBR", "--turns", "3", "--json", "-", *plot)
     assert ran.status == 0
     results = json.loads(ran.out)
     assert results["programs"]["torch"] == torch.__version__
     row = results["shapes"][0]
     low, high = row["quartiles"]["torch"]
     assert low <= row["times_as_long"]["torch"] <= high
-    assert "PyTorch" in Path("a.svg").read_text()
+    assert not plot or "PyTorch" in Path("a.svg").read_text()
 
 
 # ---- heed info and the rest ---------------------------------------------------------------------
@@ -622,8 +601,12 @@ def test_completion(run):
         assert told.stdout.split() == found
 
 
-def test_completion_without_its_library(run, monkeypatch):
-    monkeypatch.setitem(sys.modules, "argcomplete", None)
-    ran = run("completion", "bash")
-    message = "heed completion: argcomplete is missing: pip install argcomplete\n"
+@pytest.mark.parametrize(
+    ("line", "library"),
+    [("completion bash", "argcomplete"), ("bench L4_D4 --plot a.svg", "matplotlib")],
+)
+def test_without_a_library(run, monkeypatch, line, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    ran = run(*line.split())
+    message = f"heed {line.split()[0]}: {library} is missing: pip install {library}\n"
     assert (ran.status, ran.out, ran.err) == (1, "", message)

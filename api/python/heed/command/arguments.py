@@ -1,6 +1,7 @@
 """What the commands' parsers share."""
 
 import argparse
+import importlib
 import re
 import shutil
 import sys
@@ -8,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import heed
-from heed.command.ends import USAGE, Misuse
+from heed.command.ends import USAGE, Failure, Misuse
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
@@ -142,6 +143,14 @@ def add_progress(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="draw a bar on stderr (auto: if it is a terminal)",
     )
+
+
+def imported(name: str) -> Any:
+    """A library that not everybody has."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise Failure(f"{name} is missing: pip install {name}") from None
 
 
 def context_of(arguments: argparse.Namespace, **others: Any) -> heed.Context:

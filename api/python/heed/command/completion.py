@@ -7,8 +7,7 @@ from typing import Any
 
 import heed
 from heed.command import bench
-from heed.command.arguments import OFFSETS
-from heed.command.ends import Failure
+from heed.command.arguments import OFFSETS, imported
 
 HELP = "print what lets a shell complete heed's options"
 DESCRIPTION = """\
@@ -30,11 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the script."""
-    try:
-        import argcomplete
-    except ImportError:
-        raise Failure("argcomplete is missing: pip install argcomplete") from None
-    print(argcomplete.shellcode(["heed"], shell=arguments.shell), end="")
+    print(imported("argcomplete").shellcode(["heed"], shell=arguments.shell), end="")
     return 0
 
 

@@ -128,7 +128,12 @@ def told(path: str | None, results: dict[str, Array]) -> str:
 
 def write_text(path: str, text: str) -> None:
     """UTF-8."""
-    write(path, lambda stream: stream.write(text.encode()))
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str, whole: bytes) -> None:
+    """As they are."""
+    write(path, lambda stream: stream.write(whole))
 
 
 def read_lines(path: str) -> list[str]:
