@@ -18,7 +18,6 @@ HEADER = Path(__file__).parents[2] / "api" / "heed.h"
 NEEDS = {  # what modules import beside NumPy
     "linear": ["torch"],
     "pyg": ["torch", "torch_geometric"],
-    "pyg_ops": ["torch"],
     "torch": ["torch"],
     "torch_ops": ["torch"],
     "transformers": ["torch", "transformers"],

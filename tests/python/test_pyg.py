@@ -133,7 +133,7 @@ def test_graph_is_made_once_and_again_when_changed(made):
         copy.numpy()[:, 0] = 5  # PyTorch does not tell
         assert_same(ours(x, copy), theirs(x, copy))
     assert len(made) == 5
-    kept = heed.pyg_ops._graphs._by_memory
+    kept = heed.torch_ops._graphs._by_memory
     before = len(kept)
     del edge_index
     assert len(kept) == before - 1
@@ -336,7 +336,7 @@ def test_graph_gets_its_reverse_order_when_it_is_first_trained_on():
     x, edge_index = torch.randn(NODES, WIDTH), graph()
 
     def kept():
-        return heed.pyg_ops._graphs.get(edge_index)[-1]
+        return heed.torch_ops._graphs.get(edge_index)[-1]
 
     with torch.no_grad():
         ours(x, edge_index)

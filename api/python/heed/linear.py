@@ -24,7 +24,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import heed
 from heed.torch import _PLAIN, _transform
-from heed.torch_ops import _context_of, _Kept, _require_gradients
+from heed.torch_ops import _context_of, _define, _Kept, _require_gradients
 
 __all__ = ["Linear", "linear", "prepare", "refresh"]
 
@@ -88,15 +88,13 @@ def _linear_fake(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
     return x.new_empty((*x.shape[:-1], len(weight)))
 
 
-torch.library.define(
-    "heed::linear",
+linear = _define(
+    "linear",
     "(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor",
-    tags=(torch.Tag.pt2_compliant_tag,),
+    _linear,
+    _linear_fake,
+    (torch.Tag.pt2_compliant_tag,),
 )
-torch.library.impl("heed::linear", "cpu", _linear)
-torch.library.register_fake("heed::linear", _linear_fake)
-
-linear = torch.ops.heed.linear.default
 """The custom op ``heed::linear(x, weight, bias)``: ``torch.nn.functional.linear`` of float32."""
 
 

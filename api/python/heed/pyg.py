@@ -22,9 +22,8 @@ from torch_geometric.utils import (  # type: ignore[import-untyped]
     to_edge_index,
 )
 
-from heed.pyg_ops import attend, graph_attention
 from heed.torch import _tell, _transform
-from heed.torch_ops import _Kept, _require_gradients
+from heed.torch_ops import _Kept, _require_gradients, attend_graph, graph_attention
 
 __all__ = ["TransformerConv"]
 
@@ -130,7 +129,7 @@ class TransformerConv(_TransformerConv):  # type: ignore[misc]
         if _require_gradients(*tensors):
             found = graph_attention(*given)
         else:
-            found = attend(*given, return_weights=self._return_weights)
+            found = attend_graph(*given, return_weights=self._return_weights)
         _tell("heed", query, key, None)
         if self._return_weights:
             found, self._alpha = found.out, found.weights.to(query.dtype)

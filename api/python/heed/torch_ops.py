@@ -1,9 +1,10 @@
-"""The custom operator ``heed::attention`` of PyTorch, and the operator of its gradients."""
+"""The custom operators of heed in PyTorch, and the operators of their gradients."""
 
 from __future__ import annotations
 
 import functools
 import os
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -14,16 +15,6 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 import heed
-
-_OPTIONS = (
-    "Tensor? attn_mask{none}, Tensor? bias{none}, Tensor? key_lengths{none}, Tensor? sinks{none}, "
-    "bool causal{false}, SymInt offset{zero}, SymInt? left{none}, SymInt? right{none}, "
-    "float? scale{none}, float? softcap{none}"
-)
-
-
-_GRADIENTS = ("grad_query", "grad_key", "grad_value", "grad_bias", "grad_sinks")
-
 
 _lock = threading.Lock()
 _counts: Counter[str] = Counter()  # of calls that heed computed, and of reasons why it did not
@@ -134,6 +125,84 @@ def _options(
     return options
 
 
+# Results lie as query does: compilers must not give it other strides than they asked results for.
+_EXACT = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
+_TAGS = torch.Tag.pt2_compliant_tag, _EXACT
+
+
+def _define(
+    name: str, schema: str, cpu: Callable[..., Any], fake: Callable[..., Any], tags: Any = _TAGS
+) -> Any:
+    torch.library.define(f"heed::{name}", schema, tags=tags)
+    torch.library.impl(f"heed::{name}", "cpu", cpu)
+    torch.library.register_fake(f"heed::{name}", fake)
+    return getattr(torch.ops.heed, name).default
+
+
+def _refuse_higher(ctx: Any, *_: Any) -> None:
+    raise heed.UnsupportedError(
+        "gradients of heed's operators have no derivative: let PyTorch compute attention, as "
+        "outside of heed.torch.use(), or PyTorch Geometric its own layers, where a loss depends on "
+        "gradients"
+    )
+
+
+def _define_with_gradients(
+    name: str,
+    inputs: str,
+    results: str,
+    cpu: Callable[..., Any],
+    fake: Callable[..., Any],
+    fill: Callable[..., None],
+    *,
+    keeps_results: bool,
+) -> Any:
+    """An operator whose gradients another one computes, which has none itself.
+
+    Tensors come first among the inputs. ``fill`` is given the gradients of results, the inputs, the
+    results if they are kept, and for each tensor an array for its gradient, False where that is not
+    wanted.
+    """
+    op = _define(name, f"({inputs}) -> ({results})", cpu, fake)
+    count, outs = inputs.count("Tensor"), re.findall(r"Tensor (\w+)", results)
+
+    def made_for(args: tuple[Any, ...]) -> list[Any]:
+        tensors = args[len(outs) : len(outs) + count]
+        return [want and torch.empty_like(x) for x, want in zip(tensors, args[-1], strict=True)]
+
+    def filled(*args: Any) -> list[Tensor]:
+        made = made_for(args)
+        fill(*args[:-1], made)
+        return [x for x in made if x is not False]
+
+    given = [f"Tensor? grad_{out}" for out in outs]
+    given.append(re.sub(r"=\w+", "", inputs))  # all of them, none by default
+    given += [f"Tensor {out}" for out in outs if keeps_results]
+    backward: Callable[..., list[Tensor]] = _define(
+        f"{name}_backward",
+        f"({', '.join(given)}, bool[] wanted) -> Tensor[]",
+        filled,
+        lambda *args: [x for x in made_for(args) if x is not False],
+    )
+    torch.library.register_autograd(f"heed::{name}_backward", _refuse_higher)
+
+    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        kept = () if not keeps_results else output if len(outs) > 1 else (output,)
+        ctx.save_for_backward(*inputs[:count], *kept)
+        ctx.settings = inputs[count:]
+        ctx.set_materialize_grads(False)
+
+    def differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        tensors, kept = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        needs = ctx.needs_input_grad[:count]  # of what a call gave, without the defaults it left
+        wanted = [*needs, *(False for _ in range(count - len(needs)))]
+        found = iter(backward(*grads, *tensors, *ctx.settings, *kept, wanted))
+        return *(next(found) if want else None for want in wanted), *(None for _ in ctx.settings)
+
+    torch.library.register_autograd(f"heed::{name}", differentiate, setup_context=keep)
+    return op
+
+
 def _attend(
     query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any
 ) -> tuple[Tensor, Tensor]:
@@ -150,115 +219,38 @@ def _attend_fake(
     return _empty_out(query, value), query.new_empty(query.shape[:-1], dtype=_real(query))
 
 
-def _empty_gradients(*args: Any) -> dict[str, Any]:
-    """Arrays for what the backward operator is asked for, False where it is not wanted."""
-    _, _, query, key, value, _, _, wanted, attn_mask, bias, _, sinks, *_ = args
-    of = {
-        "grad_query": (query, query.dtype),
-        "grad_key": (key, key.dtype),
-        "grad_value": (value, value.dtype),
-    }
-    biases = attn_mask if bias is None else bias
-    if biases is not None:
-        of["grad_bias"] = biases, biases.dtype
-    if sinks is not None:
-        of["grad_sinks"] = sinks, _real(query)
-    wants = dict(zip(_GRADIENTS, wanted, strict=True))
-    return {n: wants[n] and torch.empty_like(x, dtype=dtype) for n, (x, dtype) in of.items()}
-
-
-def _wanted(gradients: dict[str, Any]) -> list[Tensor]:
-    return [x for x in gradients.values() if x is not False]
-
-
-def _attend_backward(*args: Any) -> list[Tensor]:
-    grad_out, grad_lse, query, key, value, out, lse, _, *given = args
-    made = _empty_gradients(*args)
+def _fill_gradients(*args: Any) -> None:
+    grad_out, grad_lse, query, key, value, *given, out, lse, made = args
     if grad_out is None:
         grad_out = out.new_zeros(()).expand_as(out)
-    options = _options(*given)
+    grad_query, grad_key, grad_value, grad_mask, grad_bias, _, grad_sinks = made
+    wide = grad_sinks
+    if wide is not False:
+        wide = torch.empty_like(wide, dtype=_real(query))
     heed.attention_backward(
-        query, key, value, out, lse, grad_out, grad_lse=grad_lse, **made, **options
+        *(query, key, value, out, lse, grad_out),
+        grad_lse=grad_lse,
+        grad_query=grad_query,
+        grad_key=grad_key,
+        grad_value=grad_value,
+        grad_bias=grad_bias if grad_mask is False else grad_mask,
+        grad_sinks=wide,
+        **_options(*given),
     )
-    return _wanted(made)
+    if wide is not False:
+        grad_sinks.copy_(wide)
 
 
-def _attend_backward_fake(*args: Any) -> list[Tensor]:
-    return _wanted(_empty_gradients(*args))
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    """What gradients need of a call: its tensors, its results and its settings."""
-    ctx.save_for_backward(*inputs[:7], *output)
-    ctx.settings = inputs[7:]
-    ctx.set_materialize_grads(False)
-
-
-def _differentiate(
-    ctx: Any, grad_out: Tensor | None, grad_lse: Tensor | None
-) -> tuple[Tensor | None, ...]:
-    *tensors, attn_mask, bias, key_lengths, sinks, out, lse = ctx.saved_tensors
-    # Of what a call gave, without the defaults that it left.
-    needs = (*ctx.needs_input_grad, *(False for _ in range(7)))
-    wanted = [*needs[:3], needs[3] or needs[4], needs[6]]
-    found = iter(
-        _backward_op(
-            grad_out,
-            grad_lse,
-            *tensors,
-            out,
-            lse,
-            wanted,
-            attn_mask,
-            bias,
-            key_lengths,
-            sinks,
-            *ctx.settings,
-        )
-    )
-    query, key, value, biases, sink = (next(found) if want else None for want in wanted)
-    if sink is not None:
-        sink = sink.to(sinks.dtype)
-    in_mask, in_bias = (biases if need else None for need in needs[3:5])
-    return query, key, value, in_mask, in_bias, None, sink, *(None for _ in ctx.settings)
-
-
-def _refuse_higher(ctx: Any, *_: Any) -> None:
-    raise heed.UnsupportedError(
-        "gradients of heed's operators have no derivative: let PyTorch compute attention, as "
-        "outside of heed.torch.use(), or PyTorch Geometric its own layers, where a loss depends on "
-        "gradients"
-    )
-
-
-# Results lie as query does: compilers must not give it other strides than they asked results for.
-_EXACT = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
-_TAGS = torch.Tag.pt2_compliant_tag, _EXACT
-
-
-def _define(name: str, schema: str, cpu: Callable[..., Any], fake: Callable[..., Any]) -> Any:
-    torch.library.define(f"heed::{name}", schema, tags=_TAGS)
-    torch.library.impl(f"heed::{name}", "cpu", cpu)
-    torch.library.register_fake(f"heed::{name}", fake)
-    return getattr(torch.ops.heed, name).default
-
-
-_given = _OPTIONS.format(none="=None", false="=False", zero="=0")
-_kept = _OPTIONS.format(none="", false="", zero="")
-_backward_op: Callable[..., list[Tensor]] = _define(
-    "attention_backward",
-    "(Tensor? grad_out, Tensor? grad_lse, Tensor query, Tensor key, Tensor value, Tensor out, "
-    f"Tensor lse, bool[] wanted, {_kept}) -> Tensor[]",
-    _attend_backward,
-    _attend_backward_fake,
-)
-torch.library.register_autograd("heed::attention_backward", _refuse_higher)
-
-attention: Callable[..., tuple[Tensor, Tensor]] = _define(
+attention: Callable[..., tuple[Tensor, Tensor]] = _define_with_gradients(
     "attention",
-    f"(Tensor query, Tensor key, Tensor value, {_given}) -> (Tensor out, Tensor lse)",
+    "Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, Tensor? bias=None, "
+    "Tensor? key_lengths=None, Tensor? sinks=None, bool causal=False, SymInt offset=0, "
+    "SymInt? left=None, SymInt? right=None, float? scale=None, float? softcap=None",
+    "Tensor out, Tensor lse",
     _attend,
     _attend_fake,
+    _fill_gradients,
+    keeps_results=True,
 )
 """The custom op ``heed::attention``, which ``torch.compile`` and ``torch.export`` keep as one node.
 
@@ -269,7 +261,6 @@ Results are ``out`` and ``lse``, which may both be differentiated, once: by quer
 floating mask, bias and sinks. Nothing falls back: what heed does not support is a ``heed.Error``,
 higher derivatives among it.
 """
-torch.library.register_autograd("heed::attention", _differentiate, setup_context=_keep)
 
 
 def attend(*args: Any, **kwargs: Any) -> Tensor:
@@ -282,3 +273,97 @@ def attend(*args: Any, **kwargs: Any) -> Tensor:
         return attention(*args, **kwargs)[0]
     with torch._C._AutoDispatchBelowAutograd():
         return attention(*args, **kwargs)[0]
+
+
+_graphs = _Kept()  # of edge_index
+
+
+def _graph_of(edge_index: Tensor, nodes: int, flipped: bool, reverse: bool) -> heed.Graph:
+    """The graph sorted by destination, once for all layers and calls that share an edge_index.
+
+    With ``reverse`` by source too, as gradients need it; ``flipped``, edges lead the other way.
+    """
+    made_of = nodes, flipped
+    known, reversible, edges, graph = _graphs.get(edge_index) or (None, False, None, None)
+    # Edges are compared: PyTorch does not tell of all that is written to them, as through NumPy.
+    if known != made_of or (reverse and not reversible) or not torch.equal(edges, edge_index):
+        sources, destinations = edge_index.flip(0) if flipped else edge_index
+        graph = heed.Graph(sources, destinations, nodes=nodes, duplicates="keep", reverse=reverse)
+        _graphs.put(edge_index, (made_of, reverse, edge_index.clone(), graph))
+    return cast("heed.Graph", graph)
+
+
+def _settings(w_edge: Tensor | None, edge_data: Tensor | None) -> dict[str, Any]:
+    """What edges have, and where to compute."""
+    return {
+        "edge_data": edge_data,
+        "w_edge_key": w_edge,
+        "w_edge_value": w_edge,
+        "context": _context_of(torch.get_num_threads()),
+    }
+
+
+def attend_graph(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edge_data: Tensor | None,
+    w_edge: Tensor | None,
+    edge_index: Tensor,
+    flipped: bool,
+    *,
+    reverse: bool = False,
+    return_weights: bool = False,
+) -> Any:
+    """``heed.graph_attention`` of what the operator is given, past autograd."""
+    graph = _graph_of(edge_index, len(query), flipped, reverse)
+    more = _settings(w_edge, edge_data)
+    found = heed.graph_attention(graph, query, key, value, return_weights=return_weights, **more)
+    _count("heed")
+    return found
+
+
+def _attend_graph(*args: Any) -> Tensor:
+    return cast(Tensor, attend_graph(*args, reverse=True))
+
+
+def _attend_graph_fake(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Tensor:
+    return query.new_empty((*query.shape[:-1], value.shape[-1]))
+
+
+def _fill_graph_gradients(*args: Any) -> None:
+    grad_out, query, key, value, edge_data, w_edge, edge_index, flipped, made = args
+    grad_query, grad_key, grad_value, grad_edge_data, grad_w_edge, _ = made
+    found = heed.graph_attention_backward(
+        *(_graph_of(edge_index, len(query), flipped, True), query, key, value),
+        grad_out=grad_out,
+        grad_query=grad_query,
+        grad_key=grad_key,
+        grad_value=grad_value,
+        grad_edge_data=grad_edge_data,
+        grad_w_edge_key=grad_w_edge,
+        grad_w_edge_value=grad_w_edge is not False,
+        **_settings(w_edge, edge_data),
+    )
+    if grad_w_edge is not False:  # the one matrix multiplies for keys and for values
+        grad_w_edge += found.w_edge_value
+
+
+graph_attention: Callable[..., Tensor] = _define_with_gradients(
+    "graph_attention",
+    "Tensor query, Tensor key, Tensor value, Tensor? edge_data, Tensor? w_edge, Tensor edge_index, "
+    "bool flipped",
+    "Tensor out",
+    _attend_graph,
+    _attend_graph_fake,
+    _fill_graph_gradients,
+    keeps_results=False,
+)
+"""The custom op ``heed::graph_attention``: every node attends to the sources of its edges.
+
+``graph_attention(query, key, value, edge_data, w_edge, edge_index, flipped)`` of what is
+``[nodes, heads, features]``, with ``edge_index`` as PyTorch Geometric has it, each edge of which
+counts; ``flipped``, edges lead from ``edge_index[1]`` to ``edge_index[0]``. ``w_edge``,
+``[edge width, heads * features]``, is multiplied with ``edge_data``, ``[edges, edge width]``, and
+adds to keys and values. All but the edges may be differentiated, once.
+"""
