@@ -40,66 +40,16 @@ _DIFFERENTIATED = {
 }
 
 
-class _Gradients(Function):
-    """A call's gradients, as an operator that has none itself."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        settings: dict[str, Any],
-        wanted: tuple[str, ...],
-        grad_out: Tensor,
-        grad_lse: Tensor | None,
-        *tensors: Tensor,
-    ) -> tuple[Tensor, ...]:
-        *given, out, lse = (tensor.detach() for tensor in tensors)
-        named = dict(zip(settings["names"], given, strict=True))
-        asked: dict[str, Any] = {
-            gradient: any(name in wanted for name, of in _DIFFERENTIATED.items() if of == gradient)
-            for gradient in _DIFFERENTIATED.values()
-        }
-        found = heed.mpi.attention_backward(
-            named.pop("query"),
-            named.pop("key"),
-            named.pop("value"),
-            out,
-            lse,
-            grad_out.detach(),
-            grad_lse=None if grad_lse is None else grad_lse.detach(),
-            **asked,
-            **named,
-            **settings["options"],
-        )
-        own = dict(zip(settings["names"], given, strict=True))
-        gradients = []
-        for name in wanted:
-            gradient = getattr(found, _DIFFERENTIATED[name].removeprefix("grad_"))
-            gradients.append(cast(Tensor, gradient).to(own[name].dtype))
-        return tuple(gradients)
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> NoReturn:
-        raise UnsupportedError(
-            "gradients of attention over ranks have no derivative: let PyTorch compute attention "
-            "where a loss depends on gradients"
-        )
-
-
 class _Attention(Function):
+    """A call of ``heed.mpi.attention`` with tensors of these names, and its gradients."""
+
     @staticmethod
     def forward(
-        ctx: Any, settings: dict[str, Any], wanted: tuple[str, ...], *given: Tensor
+        ctx: Any, names: list[str], wanted: list[str], options: dict[str, Any], *given: Tensor
     ) -> tuple[Tensor, Tensor]:
-        named = dict(zip(settings["names"], (x.detach() for x in given), strict=True))
-        out, lse, *_ = heed.mpi.attention(
-            named.pop("query"),
-            named.pop("key"),
-            named.pop("value"),
-            return_lse=True,
-            **named,
-            **settings["options"],
-        )
-        ctx.settings, ctx.wanted = settings, wanted
+        named: dict[str, Any] = dict(zip(names, given, strict=True))
+        out, lse, *_ = heed.mpi.attention(**named, **options, return_lse=True)
+        ctx.names, ctx.wanted, ctx.options = names, wanted, options
         ctx.save_for_backward(*given, out, lse)
         ctx.set_materialize_grads(False)
         return out, cast(Tensor, lse)
@@ -108,12 +58,40 @@ class _Attention(Function):
     def backward(
         ctx: Any, grad_out: Tensor | None, grad_lse: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        tensors = ctx.saved_tensors
-        if grad_out is None:
-            grad_out = torch.zeros_like(tensors[-2])
-        found = _Gradients.apply(ctx.settings, ctx.wanted, grad_out, grad_lse, *tensors)
-        by_name = dict(zip(ctx.wanted, found, strict=True))
-        return None, None, *(by_name.get(name) for name in ctx.settings["names"])
+        *given, out, lse = tensors = ctx.saved_tensors
+        named = dict(zip(ctx.names, given, strict=True))
+        asked: dict[str, Any] = dict.fromkeys(_DIFFERENTIATED.values(), False)
+        asked |= {_DIFFERENTIATED[name]: True for name in ctx.wanted}
+        with torch.no_grad():
+            found = heed.mpi.attention_backward(
+                **named,
+                out=out,
+                lse=lse,
+                grad_out=torch.zeros_like(out) if grad_out is None else grad_out,
+                grad_lse=grad_lse,
+                **asked,
+                **ctx.options,
+            )
+            of = {n: getattr(found, _DIFFERENTIATED[n].removeprefix("grad_")) for n in ctx.wanted}
+            gradients = [gradient.to(named[name].dtype) for name, gradient in of.items()]
+        gradients = _Underivable.apply(gradients, grad_out, grad_lse, *tensors)
+        by_name = dict(zip(ctx.wanted, gradients, strict=True))
+        return None, None, None, *(by_name.get(name) for name in ctx.names)
+
+
+class _Underivable(Function):
+    """Gradients as they are, which have no derivative by what they were made of."""
+
+    @staticmethod
+    def forward(ctx: Any, gradients: list[Tensor], *made_of: Tensor | None) -> tuple[Tensor, ...]:
+        return tuple(gradients)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> NoReturn:
+        raise UnsupportedError(
+            "gradients of attention over ranks have no derivative: let PyTorch compute attention "
+            "where a loss depends on gradients"
+        )
 
 
 @spelled_out(Options, see="heed.mpi.attention")
@@ -150,17 +128,16 @@ def attention(
         asked.pop(name, None)
     if "context" not in asked:
         asked["context"] = _context_of(torch.get_num_threads())
-    settings = {"names": tuple(tensors), "options": asked}
-    found: tuple[Tensor, Tensor] = _Attention.apply(settings, wanted, *tensors.values())
+    found: tuple[Tensor, Tensor] = _Attention.apply(list(tensors), wanted, asked, *tensors.values())
     return found
 
 
 def _differentiated(
     comm: MPI.Intracomm, query: Any, key: Any, value: Any, options: dict[str, Any]
-) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+) -> tuple[dict[str, Tensor], list[str]]:
     """The tensors of a call, and which of them require gradients: the same on all ranks."""
 
-    def read() -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    def read() -> tuple[dict[str, Tensor], list[str]]:
         given = {"query": query, "key": key, "value": value}
         for name, tensor in given.items():
             if not isinstance(tensor, Tensor):
@@ -168,7 +145,7 @@ def _differentiated(
         for name in _DIFFERENTIATED:
             if isinstance(options.get(name), Tensor):
                 given[name] = options[name]
-        wanted = tuple(n for n, x in given.items() if torch.is_grad_enabled() and x.requires_grad)
+        wanted = [n for n, x in given.items() if torch.is_grad_enabled() and x.requires_grad]
         if "attn_mask" in wanted and "bias" in given:
             raise UnsupportedError(
                 "attn_mask requires gradients and bias is given: add them up, and give the sum as "
