@@ -39,4 +39,10 @@ inline constexpr Kind kF16 = {heed::ElementType::kF16, HEED_DTYPE_F16};
 inline constexpr Kind kF8 = {heed::ElementType::kF8E4M3, HEED_DTYPE_F8_E4M3};
 inline constexpr Kind kI8 = {heed::ElementType::kI8, HEED_DTYPE_I8};
 
+inline Kind kind_of(heed::ElementType type) {
+  for (const Kind& kind : {kF32, kF64, kBf16, kF16, kF8})
+    if (kind.type == type) return kind;
+  return kI8;
+}
+
 }  // namespace heed_test

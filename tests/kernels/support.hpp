@@ -135,7 +135,9 @@ void for_each_case(const std::vector<AnyCase>& cases, Function&& function) {
 template <class AnyCase, class Function>
 void for_each_row_pair_case(const std::vector<AnyCase>& cases, Function&& function) {
   for (const Table<float>* const kernels : usable_isas())
-    if (kernels->row_pairs != nullptr) check_cases(*kernels, cases, function);
+    if (kernels->row_pairs != nullptr) DYNAMIC_SECTION("pairs, " << kernels->isa) {
+        check_cases(*kernels, cases, function);
+      }
 }
 
 /// Whether holds(i) for all i < n, or holds(i, j) for all i < n and j < m.
@@ -264,11 +266,13 @@ struct Sum {
   Wide<Real> value = 0;
   Wide<Real> magnitude = std::fabs(value);
   Wide<Real> terms = value == 0 ? 0 : 1;
-  Wide<Real> slack = 0;  ///< what it may be off by beside that
+  Wide<Real> factors = 0;  ///< sizes of those that were multiplied
+  Wide<Real> slack = 0;    ///< what it may be off by beside that
 
   void add(Wide<Real> a, Wide<Real> b) {
     value += a * b;
     magnitude += std::fabs(a * b);
+    factors += std::fabs(a) + std::fabs(b);
     terms += 1;
   }
   double ratio(Real got) const { return ratio(got, terms); }

@@ -1,7 +1,5 @@
 // read: elements of any type, as they lie in memory, to numbers of the kernels' type. write: the
-// other way, rounded once, to nearest even.
-#include <numeric>
-
+// other way, rounded once, to nearest even. quantise: to integers and a scale.
 #include "tests/kernels/formats.hpp"
 #include "tests/kernels/support.hpp"
 
@@ -56,20 +54,6 @@ class Memory {
   std::size_t first_;
   std::vector<unsigned char> bytes_;
 };
-
-/// Calls check(kind, stride, count, misalignment, generator).
-template <class Check>
-void sweep_strides(std::initializer_list<std::ptrdiff_t> strides, Check&& check) {
-  std::size_t index = 0;
-  for (const Kind& kind : kKinds)
-    for (const std::ptrdiff_t stride : strides)
-      for (std::size_t n = 0; n <= 70; ++n) {
-        if (!keep(index++)) continue;
-        INFO(name_of(kind.type) << " stride " << stride << " count " << n);
-        Random random(index);
-        check(kind, stride, n, index % 4, random);
-      }
-}
 
 /// Numbers of every magnitude, few of which fit narrower types.
 template <class Real>
@@ -159,35 +143,31 @@ Real read_as(double x) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("read: every type, stride and count", "[read]", float, double) {
+TEMPLATE_TEST_CASE("read and write: every type, stride and count", "[read][write]", float, double) {
   for_each_table<TestType>([&](const Table<TestType>& kernels) {
-    sweep_strides({1, 3, -2, 0}, [&](const Kind& kind, std::ptrdiff_t stride, std::size_t n,
-                                     std::size_t misalign, Random& random) {
-      Memory memory(kind, stride, n, 0, random);
-      BasicBuffer<TestType> to(n, misalign);
-      kernels.numbers.read(kind.type, memory.element(0), stride, n, to.data());
-      CHECK(all(n, [&](std::size_t i) {
-        return same_number(to[i], read_as<TestType>(memory.value(i)));
-      }));
-      CHECK(to.intact());
-    });
-  });
-}
-
-TEMPLATE_TEST_CASE("write: every type, stride and count", "[write]", float, double) {
-  for_each_table<TestType>([](const Table<TestType>& kernels) {
-    sweep_strides({1, 3, -2}, [&](const Kind& kind, std::ptrdiff_t stride, std::size_t n,
-                                  std::size_t misalign, Random& random) {
-      BasicBuffer<TestType> from(n, misalign);
-      from.fill([&] { return draw<TestType>(random); });
-      Memory memory(kind, stride, n, 32, random);
-      const Memory before = memory;
-      kernels.numbers.write(kind.type, from.data(), n, memory.element(0), stride);
-      CHECK(all(n, [&](std::size_t i) {
-        return same_number(memory.value(i), kind.nearest(static_cast<double>(from[i])));
-      }));
-      CHECK(memory.same_around(before, n));
-    });
+    std::size_t index = 0;
+    for (const Kind& kind : kKinds)
+      for (const std::ptrdiff_t stride : {1, 3, -2, 0})
+        for (std::size_t n = 0; n <= 70; ++n) {
+          if (!keep(index++)) continue;
+          INFO(name_of(kind.type) << " stride " << stride << " count " << n);
+          Random random(index);
+          Memory memory(kind, stride, n, 0, random);
+          BasicBuffer<TestType> numbers(n, index % 4);
+          kernels.numbers.read(kind.type, memory.element(0), stride, n, numbers.data());
+          CHECK((numbers.intact() && all(n, [&](std::size_t i) {
+                   return same_number(numbers[i], read_as<TestType>(memory.value(i)));
+                 })));
+          if (stride == 0) continue;
+          numbers.fill([&] { return draw<TestType>(random); });
+          Memory to(kind, stride, n, 32, random);
+          const Memory before = to;
+          kernels.numbers.write(kind.type, numbers.data(), n, to.element(0), stride);
+          CHECK(all(n, [&](std::size_t i) {
+            return same_number(to.value(i), kind.nearest(static_cast<double>(numbers[i])));
+          }));
+          CHECK(to.same_around(before, n));
+        }
   });
 }
 
@@ -227,19 +207,15 @@ TEMPLATE_TEST_CASE("read: all numbers of 16 and 8 bits, exactly, and write gives
   });
 }
 
-TEST_CASE("read rounds float64 to the nearest float32, to even between two, and never to infinity",
-          "[read]") {
-  for_each_table<float>([](const Table<float>& kernels) {
-    const std::vector<double>& from = all_hard_to_round<double>(kF32);
-    Buffer to(from.size());
-    kernels.numbers.read(heed::ElementType::kF64, from.data(), 1, from.size(), to.data());
-    CHECK(
-        all(from.size(), [&](std::size_t i) { return same_bits(to[i], read_as<float>(from[i])); }));
-  });
-}
-
-TEMPLATE_TEST_CASE("write rounds to nearest, to even between two", "[write]", float, double) {
+TEMPLATE_TEST_CASE(
+    "numbers are rounded to nearest, to even between two, and read never to infinity",
+    "[read][write]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
+    const std::vector<double>& wide = all_hard_to_round<double>(kF32);
+    BasicBuffer<TestType> to(wide.size());
+    kernels.numbers.read(heed::ElementType::kF64, wide.data(), 1, wide.size(), to.data());
+    CHECK(all(wide.size(),
+              [&](std::size_t i) { return same_number(to[i], read_as<TestType>(wide[i])); }));
     for (const Kind& kind : {kF8, kF16, kBf16, kF32}) {
       const std::vector<TestType>& from = all_hard_to_round<TestType>(kind);
       std::vector<unsigned char> bytes(from.size() * kind.size());
@@ -259,21 +235,16 @@ TEMPLATE_TEST_CASE("write rounds to nearest, to even between two", "[write]", fl
   });
 }
 
-TEMPLATE_TEST_CASE("read: NaN stays NaN", "[read]", float, double) {
-  for_each_table<TestType>([&](const Table<TestType>& kernels) {
-    const auto check = [&](heed::ElementType type, const auto& from) {
-      BasicBuffer<TestType> to(from.size());
-      kernels.numbers.read(type, from.data(), 1, from.size(), to.data());
-      CHECK(all(from.size(), [&](std::size_t i) { return std::isnan(to[i]); }));
-    };
-    check(heed::ElementType::kF32, payloads<float>());
-    check(heed::ElementType::kF64, payloads<double>());
-  });
-}
-
-TEMPLATE_TEST_CASE("write: NaN stays NaN", "[write]", float, double) {
+TEMPLATE_TEST_CASE("NaN stays NaN, read and written", "[read][write]", float, double) {
   const std::vector<TestType> from = payloads<TestType>();
   for_each_table<TestType>([&](const Table<TestType>& kernels) {
+    const auto check_read = [&](heed::ElementType type, const auto& elements) {
+      BasicBuffer<TestType> to(elements.size());
+      kernels.numbers.read(type, elements.data(), 1, elements.size(), to.data());
+      CHECK(all(elements.size(), [&](std::size_t i) { return std::isnan(to[i]); }));
+    };
+    check_read(heed::ElementType::kF32, payloads<float>());
+    check_read(heed::ElementType::kF64, payloads<double>());
     for (const Kind& kind : kKinds)
       for (const std::ptrdiff_t stride : {1, 3}) {
         INFO(name_of(kind.type) << " stride " << stride);
@@ -285,91 +256,66 @@ TEMPLATE_TEST_CASE("write: NaN stays NaN", "[write]", float, double) {
   });
 }
 
-namespace {
+// Numbers are of any magnitude, or quarters of a scale, between two of which some lie; or all are
+// too small for a scale, or one is not finite, wherever it is.
+TEMPLATE_TEST_CASE(
+    "quantise: the largest becomes 127, the others what is nearest, even between two", "[quantise]",
+    float, double) {
+  using Real = TestType;
+  const auto tiny = static_cast<Real>(0x1p-126 * 126);  // its scale would not be normal
+  const std::vector<Real> special = {kInf<Real>,
+                                     -kInf<Real>,
+                                     not_a_number<Real>(),
+                                     -not_a_number<Real>(),
+                                     -std::numeric_limits<float>::max(),
+                                     tiny,
+                                     -tiny,
+                                     0,
+                                     Real{-0.0F}};
+  for_each_table<Real>([&](const Table<Real>& kernels) {
+    for (std::size_t index = 0; index < 71 * 8; ++index) {
+      const std::size_t n = index / 8, kind = index % 8;
+      if (!keep(index)) continue;
+      INFO("numbers " << n << " kind " << kind);
+      Random random(index);
+      constexpr int kExponents[] = {-115, -3, 0, 40, 120};
+      const Real unit = kind == 5 ? 1 : static_cast<Real>(0x1p-126);
+      auto from = filled<Real>(n, [&] {
+        if (kind < 5) return std::ldexp(random.normal<Real>(), kExponents[kind]);
+        if (kind < 7) return static_cast<Real>(random.integer(-508, 508)) / 4 * unit;
+        return Real{0};
+      });
+      if (n > 0 && kind >= 5 && kind < 7) from[random.bits() % n] = -127 * unit;
+      if (n > 0 && (kind == 7 || random.integer(0, 9) == 0))
+        from[random.bits() % n] = random.pick(special);
+      std::vector<std::int8_t> to(n + 2, 99);
+      float scale = -1;
+      kernels.numbers.quantise(from.data(), n, to.data() + 1, &scale);
+      CHECK((from.intact() && to.front() == 99 && to.back() == 99));
 
-/// A row as quantise leaves it.
-template <class Real>
-struct Quantised {
-  Quantised(const Table<Real>& kernels, const BasicBuffer<Real>& from)
-      : integers(from.size() + 2, kUntouched) {
-    kernels.numbers.quantise(from.data(), from.size(), integers.data() + 1, &scale);
-    CHECK((integers.front() == kUntouched && integers.back() == kUntouched && from.intact()));
-  }
-  int operator[](std::size_t i) const { return integers[i + 1]; }
-  bool is_zero() const {
-    return std::all_of(integers.begin() + 1, integers.end() - 1, [](int q) { return q == 0; });
-  }
-
-  static constexpr std::int8_t kUntouched = 99;
-  std::vector<std::int8_t> integers;
-  float scale = -1;
-};
-
-}  // namespace
-
-TEMPLATE_TEST_CASE("quantise: the largest becomes 127, the others what is nearest", "[quantise]",
-                   float, double) {
-  for_each_table<TestType>([](const Table<TestType>& kernels) {
-    for (std::size_t n = 1; n <= 70; ++n)
-      for (const int exponent : {-115, -3, 0, 40, 120}) {
-        if (!keep(n)) continue;
-        Random random(n);
-        BasicBuffer<TestType> from(n, n % 4);
-        from.fill([&] { return std::ldexp(random.normal<TestType>(), exponent); });
-        const Quantised<TestType> row(kernels, from);
-        double most = 0;
-        for (std::size_t i = 0; i < n; ++i)
-          most = std::max(most, std::fabs(static_cast<double>(from[i])));
-        CHECK(std::fabs(row.scale - most / 127) <= 0x1p-23 * most / 127);
-        const double half = 0.5 * (1 + 0x1p-15);  // a quotient is rounded before it is
-        CHECK(all(n, [&](std::size_t i) {
-          const double quotient = static_cast<double>(from[i]) / static_cast<double>(row.scale);
-          return std::fabs(quotient - row[i]) <= half && std::abs(row[i]) <= 127;
-        }));
-        CHECK(std::any_of(row.integers.begin(), row.integers.end(),
-                          [](int q) { return std::abs(q) == 127; }));
+      Real most = 0;
+      bool finite = true;
+      for (std::size_t i = 0; i < n; ++i) {
+        finite = finite && std::isfinite(from[i]);
+        most = std::max(most, std::fabs(from[i]));
       }
-  });
-}
-
-TEMPLATE_TEST_CASE("quantise rounds to nearest, to even between two", "[quantise]", float, double) {
-  for_each_table<TestType>([](const Table<TestType>& kernels) {
-    for (const TestType scale : {TestType{1}, static_cast<TestType>(0x1p-126)}) {
-      BasicBuffer<TestType> from(4 * 127 * 2 + 1);  // quarters from -127 to 127
-      for (std::size_t i = 0; i < from.size(); ++i)
-        from[i] = (static_cast<TestType>(i) - 4 * 127) / 4 * scale;
-      const Quantised<TestType> row(kernels, from);
-      CHECK(static_cast<TestType>(row.scale) == scale);
-      CHECK(all(from.size(), [&](std::size_t i) {
-        return row[i] == static_cast<int>(std::nearbyint(from[i] / scale));
+      if (!finite || most <= tiny) {
+        CHECK((finite ? scale == 0 : std::isnan(scale)));
+        CHECK(std::all_of(to.begin() + 1, to.end() - 1, [](int q) { return q == 0; }));
+        continue;
+      }
+      const double exact = static_cast<double>(most) / 127;
+      CHECK(std::fabs(scale - exact) <= 0x1p-23 * exact);
+      int largest = 0;
+      CHECK(all(n, [&](std::size_t i) {
+        largest = std::max(largest, std::abs(to[i + 1]));
+        const double quotient = static_cast<double>(from[i]) / static_cast<double>(scale);
+        // Quarters are exact; another quotient is rounded before it is.
+        return kind >= 5 && kind < 7 && scale == exact
+                   ? to[i + 1] == static_cast<int>(std::nearbyint(quotient))
+                   : std::fabs(quotient - to[i + 1]) <= 0.5 * (1 + 0x1p-15);
       }));
+      CHECK(largest == 127);
     }
-  });
-}
-
-TEMPLATE_TEST_CASE("quantise: rows of zeros, and what is not finite or too small", "[quantise]",
-                   float, double) {
-  const auto tiny = static_cast<TestType>(0x1p-126 * 126);  // its scale would not be normal
-  for_each_table<TestType>([&](const Table<TestType>& kernels) {
-    for (const std::size_t n : {0U, 1U, 5U, 16U, 67U})
-      for (std::size_t at = 0; at < std::max<std::size_t>(n, 1); ++at) {
-        const auto row_with = [&](TestType special, TestType others) {
-          BasicBuffer<TestType> from(n);
-          for (std::size_t i = 0; i < n; ++i) from[i] = i == at ? special : others;
-          return Quantised<TestType>(kernels, from);
-        };
-        for (const TestType small : {TestType{0}, TestType{-0.0F}, tiny, -tiny}) {
-          const Quantised<TestType> row = row_with(small, 0);
-          CHECK((row.scale == 0 && row.is_zero()));
-        }
-        if (n == 0) continue;
-        for (const TestType special : {kInf<TestType>, -kInf<TestType>, not_a_number<TestType>(),
-                                       -not_a_number<TestType>()}) {
-          const Quantised<TestType> row = row_with(special, 1);
-          CHECK((std::isnan(row.scale) && row.is_zero()));
-        }
-        const Quantised<TestType> row = row_with(-std::numeric_limits<float>::max(), 1);
-        CHECK((std::isfinite(row.scale) && row[at] == -127));
-      }
   });
 }

@@ -1,373 +1,244 @@
-// Products of pairs of bfloat16, and of floats as parts of it, against sums in a wider type.
-// Numbers are those that products multiply whole, so that nothing is rounded but sums, weights and
-// what parts leave out, and the tests' own packing knows nothing of the kernels' order but what
-// table.hpp says of it.
-#include <cstring>
-
-#include "tests/kernels/support.hpp"
+// scores: every key with every query of a panel; add_scores: added to what is there. accumulate:
+// weights times values, added to what is there, keys in order; multiply_panel: a panel instead of
+// weights. Of numbers, of pairs and of parts, against sums in a wider type.
+#include "tests/kernels/products.hpp"
 
 using namespace heed_test;
 
 namespace {
 
-constexpr std::size_t kBlock = heed::PanelGeometry::value_block;
-constexpr std::size_t kPadding = heed::PanelGeometry::row_padding;
-constexpr double kSmallest = kSmallestOf<float>;
-
-/// The bfloat16 nearest to x, as a float.
-float rounded(float x) {
-  const std::uint32_t bits = bits_of(x);
-  return real_of<float>((bits + 0x7fffU + ((bits >> 16) & 1U)) & 0xffff0000U);
-}
-
-/// The two numbers of a pair.
-float half_of(float pair, std::size_t which) {
-  return real_of<float>(which == 0 ? bits_of(pair) << 16 : bits_of(pair) & 0xffff0000U);
-}
-float pair_of(float even, float odd) {
-  return real_of<float>(bits_of(even) >> 16 | (bits_of(odd) & 0xffff0000U));
-}
-
-using Products = heed::ProductKernels<float>;
-
-/// A sum of products, the sizes of its terms, and those of what is multiplied.
-struct Terms {
-  double sum = 0;
-  double size = std::fabs(sum);
-  double factors = 0;
-  double count = 0;
-
-  void add(double a, double b) {
-    sum += a * b;
-    size += std::fabs(a * b);
-    factors += std::fabs(a) + std::fabs(b);
-    count += 1;
-  }
-};
-
-/// Products, and what is known about them.
-struct Tested {
-  const Products& products;
-  Parts parts;  ///< none: pairs
-
-  bool pairs() const { return parts.count == 0; }
-
-  /// A number of which they multiply all: a float, or a float16 or bfloat16 in its place.
-  float number(Random& random) const {
-    const float x = random.normal();
-    if (pairs()) return rounded(x);
-    if (!parts.exact) return x;
-    return real_of<float>(bits_of(x) & (parts.count == 1 ? 0xffff0000U : 0xffffe000U));
-  }
-  void draw(Matrix<float>& matrix, std::size_t rows, std::size_t columns, Random& random) const {
-    for (std::size_t i = 0; i < rows; ++i)
-      for (std::size_t x = 0; x < columns; ++x) matrix.at(i, x) = number(random);
-  }
-  /// As products take it.
-  double weight(float w) const { return static_cast<double>(pairs() ? rounded(w) : w); }
-
-  /// Elements of so many numbers.
-  std::size_t elements_of(std::size_t numbers) const {
-    return (numbers + products.depth - 1) / products.depth *
-           static_cast<std::size_t>(products.elements());
-  }
-
-  /// Error / bound of a sum in which `products` of `terms` parts' products each may have taken
-  /// part.
-  ///
-  /// Of pairs, a product in a float is exact, each of the sums rounds once, a factor and its
-  /// product twice; and each may flush, `flushes` times all in all. BFDOT rounds to odd, which
-  /// loses twice as much, but once for the two products of a pair and once for their sum with the
-  /// others; a range has half as many pairs as keys, and at most one more.
-  double ratio(float got, const Terms& want, double terms, std::size_t taking_part,
-               double flushes) const {
-    if (pairs())
-      return error_ratio(got, want.sum, gamma_of(want.count + 3) * want.size + flushes * kSmallest);
-    const double all = terms * static_cast<double>(taking_part);
-    const double relative = gamma_of(all + 2) + left_out<double>(parts);
-    return error_ratio(got, want.sum,
-                       relative * want.size +
-                           2 * flushes_of<double>(parts) * kSmallest * (all + 1 + want.factors));
-  }
-  /// Of weights, which parts sum as they are.
-  double ratio_of_weights(float got, const Terms& want, std::size_t keys) const {
-    if (pairs()) return ratio(got, want, 0, 0, want.count + 3);
-    return error_ratio(got, want.sum, gamma_of<float>(static_cast<double>(keys + 1)) * want.sum);
-  }
-};
-
-/// Calls function(kernels, tested, case, generator) for pairs, where an instruction set has them.
-template <class Function>
-void check_products(const Table<float>& kernels, const Tested& tested,
-                    const std::vector<Case>& cases, Function&& function) {
-  check_cases(kernels, cases, [&](const Table<float>& table, const Case& c, Random& random) {
-    if (tested.products.begin != nullptr) tested.products.begin();
-    const double ratio = function(table, tested, c, random);
-    if (tested.products.end != nullptr) tested.products.end();
-    return ratio;
-  });
-}
-template <class Function>
-void for_each_pairs(const std::vector<Case>& cases, Function&& function) {
-  for (const Table<float>* const kernels : usable_isas())
-    if (kernels->pairs != nullptr) check_products(*kernels, {*kernels->pairs, {}}, cases, function);
-}
-/// And for parts.
-template <class Function>
-void for_each_products(Function&& function) {
-  for_each_pairs(sizes(), function);
-  for (const Table<float>* const kernels : usable_isas()) {
-    const heed::PartKernels<float>& of = kernels->by_parts;
-    if (of.three == nullptr) continue;
-    for (const Tested& tested :
-         {Tested{*of.three, {3}}, Tested{*of.two, {2}}, Tested{*of.exact_two, {2, true}},
-          Tested{*of.exact_one, {1, true}}})
-      check_products(*kernels, tested, sizes(), function);
-  }
-}
-
-/// A panel of queries, of which so many are there, and keys as scores() wants them.
-struct Queries {
-  Queries(const Tested& of, const Case& whole, Random& random, float scale, std::size_t present)
-      : tested(of),
-        c(whole),
-        rows_present(present),
-        rows(present, c.features, c.unit),
-        key(c.keys, c.features, c.unit, 1),
-        lines(of.elements_of(c.features)),
-        keys(c.keys * lines),
-        panel((lines + 1) * c.pitch) {
-    of.draw(rows, present, c.features, random);
-    of.draw(key, c.keys, c.features, random);
-    std::vector<const float*> from;
-    for (std::size_t r = 0; r < present; ++r) from.push_back(rows.row(r));
-    of.products.pack_query(c.vectors, from.data(), present, rows.column_stride(), c.features, scale,
-                           panel.data());
-    lay_out_keys();
-  }
-
-  void lay_out_keys() {
-    if (tested.products.split_rows != nullptr)
-      return tested.products.split_rows(key.rows(), c.keys, c.features, keys.data());
-    for (std::size_t j = 0; j < c.keys; ++j)
-      for (std::size_t i = 0; i < lines; ++i) {
-        const auto number = [&](std::size_t x) { return x < c.features ? key.at(j, x) : 0; };
-        keys[j * lines + i] = pair_of(number(2 * i), number(2 * i + 1));
-      }
-  }
-
-  heed::RowsView<float> view() const { return {keys.data(), static_cast<std::ptrdiff_t>(lines)}; }
-  Buffer scores(const heed::KeyRanges& ranges) const {
-    Buffer scores(round_up(c.keys, kPadding) * c.pitch);
-    tested.products.scores(c.vectors, view(), ranges, panel.data(), c.features, scores.data());
-    CHECK((scores.intact() && panel.intact() && keys.intact()));
-    return scores;
-  }
-  /// The score of key j and row r times `scale`.
-  double ratio(float got, std::size_t j, std::size_t r, double scale) const {
-    Terms want;
-    for (std::size_t x = 0; r < rows_present && x < c.features; ++x)
-      want.add(static_cast<double>(rows.at(r, x)) * scale, static_cast<double>(key.at(j, x)));
-    want.count = static_cast<double>(c.features);
-    return tested.ratio(got, want, terms_of<double>(tested.parts), c.features,
-                        4 * (want.count + 1));
-  }
-
-  const Tested& tested;
-  Case c;
-  std::size_t rows_present;
-  Matrix<float> rows, key;
-  std::size_t lines;  ///< elements of features
-  Buffer keys, panel;
-};
+constexpr std::size_t kRun = heed::PanelGeometry::run;
 
 /// Weights and values, and what they are added to.
+template <class Real>
 struct Values {
-  Values(const Tested& of, const Case& whole, Random& random)
+  Values(const Tested<Real>& of, const Case& whole, Random& random)
       : tested(of),
         c(whole),
-        value(c.keys, c.features, c.unit),
-        weights(filled<float>(c.keys * c.pitch, [&] { return static_cast<float>(random.unit()); })),
+        value(c.keys, round_up(c.features, kPadding), c.unit, of.plain() ? 1 : 0),
+        weights(filled<Real>(c.keys * c.pitch, [&] { return static_cast<Real>(random.unit()); })),
         packed(of.elements_of(c.keys) * round_up(c.features, kBlock)),
-        sums(normals<float>(round_up(c.features, kPadding) * c.pitch, random)),
-        row_sum(filled<float>(c.pitch, [&] { return static_cast<float>(random.unit()); })),
-        sums_before(sums),
-        row_sum_before(row_sum) {
-    of.draw(value, c.keys, c.features, random);
+        before(normals<Real>(round_up(c.features, kPadding) * c.pitch, random)),
+        row_sum(filled<Real>(c.pitch, [&] { return static_cast<Real>(random.unit()); })) {
+    of.draw(value, c.keys, round_up(c.features, kPadding), random);
     of.products.pack_values(value.view(), c.keys, c.features, packed.data());
   }
 
-  void run(const heed::KeyRanges& keys, bool fresh) {
-    tested.products.accumulate(c.vectors, view(), keys, heed::PanelGeometry::run, weights.data(),
-                               {nullptr, row_sum.data(), sums.data(), fresh}, c.features);
-  }
-  heed::ValueView<float> view() const {
+  /// Blocks, of keys from one on.
+  heed::ValueView<Real> view(std::size_t first = 0) const {
     const std::int64_t elements = tested.products.elements();
-    return {packed.data(), static_cast<std::ptrdiff_t>(kBlock) * elements, elements,
-            static_cast<std::ptrdiff_t>(tested.elements_of(c.keys) * kBlock)};
+    return {packed.data() + first * kBlock, static_cast<std::ptrdiff_t>(kBlock) * elements,
+            elements, static_cast<std::ptrdiff_t>(tested.elements_of(c.keys) * kBlock)};
   }
-  bool intact() const {
-    return weights.intact() && packed.intact() && sums.intact() && row_sum.intact();
+  /// In whole groups, as they are read where they lie.
+  heed::ValueView<Real> in_place() const {
+    return {value.rows().data, value.rows().row_stride, 1, kBlock};
+  }
+
+  BasicBuffer<Real> start(bool fresh) const {
+    return fresh ? BasicBuffer<Real>(before.size()) : before;  // fresh: canaries, never read
+  }
+  BasicBuffer<Real> accumulate(const heed::ValueView<Real>& values, bool fresh,
+                               const heed::KeyRanges& keys, BasicBuffer<Real>& sum) const {
+    auto sums = start(fresh);
+    tested.products.accumulate(c.vectors, values, keys, kRun, weights.data(),
+                               {nullptr, sum.data(), sums.data(), fresh}, c.features);
+    CHECK((weights.intact() && packed.intact() && sums.intact() && sum.intact()));
+    return sums;
+  }
+  bool same(const BasicBuffer<Real>& a, const BasicBuffer<Real>& b) const {
+    return same_bits(a, b, c.features * c.pitch);
   }
   /// The worst of all sums, from what was there or from 0, of weight(j, r) times values.
   template <class Weight>
-  double worst(bool fresh, double terms, Weight&& weight) const {
+  double worst(const BasicBuffer<Real>& sums, bool fresh, Wide<Real> terms, Weight&& weight) const {
     return worst_of(c.features, c.pitch, [&](std::size_t x, std::size_t r) {
-      Terms want{fresh ? 0 : static_cast<double>(sums_before[x * c.pitch + r])};
+      Sum<Real> want{fresh ? Real{0} : before[x * c.pitch + r]};
       for (std::size_t j = 0; j < c.keys; ++j)
-        if (const double w = weight(j, r); !std::isnan(w))
-          want.add(w, static_cast<double>(value.at(j, x)));
-      return tested.ratio(sums[x * c.pitch + r], want, terms, c.keys, want.count + 3);
+        if (const Wide<Real> w = weight(j, r); !std::isnan(w)) want.add(w, value.at(j, x));
+      return tested.ratio(sums[x * c.pitch + r], want, terms, c.keys, want.terms + 3);
     });
   }
 
-  const Tested& tested;
+  const Tested<Real>& tested;
   Case c;
-  Matrix<float> value;
-  Buffer weights, packed, sums, row_sum;
-  const Buffer sums_before, row_sum_before;
+  Matrix<Real> value;
+  BasicBuffer<Real> weights, packed, before, row_sum;
 };
 
-constexpr double kLeftOut = std::numeric_limits<double>::quiet_NaN();  // a weight
+/// A key, and what is there of its rows: for kernels whose results do not depend on neighbours.
+std::size_t any_key(const Case& c, Random& random) {
+  return static_cast<std::size_t>(random.bits() % c.keys);
+}
 
 }  // namespace
 
-TEST_CASE("pairs and parts: scores are scaled products of queries and keys", "[pairs]") {
-  for_each_products([](const auto& kernels, const Tested& tested, const Case& c, Random& random) {
-    const auto scale = random.pick<float>({1.0F, 0.18033688F, -3.7F, 1e-5F});
-    const Queries q(tested, c, random, scale, random.pick(row_counts(c)));
-    const heed::KeyRanges ranges = draw_ranges(c.keys, c.vectors, random);
-    const Buffer every = q.scores(heed::all_keys(c.keys));
-    const Buffer some = q.scores(ranges);
-    CHECK(all(c.keys, c.pitch, [&](std::size_t j, std::size_t r) {
-      const std::size_t at = j * c.pitch + r;
-      return !needs(ranges, r / kernels.panels.lanes, j) || same_bits(some[at], every[at]);
+// A score that a vector needs does not depend on what others need, nor on other keys. Rows past the
+// keys are untouched or hold some key's scores.
+TEMPLATE_TEST_CASE("scores are scaled products of queries and keys", "[pairs][scores]", float,
+                   double) {
+  for_each_products<TestType>(
+      sizes(), [](const auto& kernels, const auto& tested, const Case& c, Random& random) {
+        const auto scale =
+            random.pick<TestType>({1, TestType(0.18033688F), TestType(-3.7F), TestType(1e-5F)});
+        const Queries<TestType> q(tested, c, random, scale, random.pick(row_counts(c)));
+        const heed::KeyRanges ranges = draw_ranges(c.keys, c.vectors, random);
+        const auto every = q.scores();
+        const auto some = q.scores(ranges);
+        CHECK(all(c.keys, c.pitch, [&](std::size_t j, std::size_t r) {
+          const std::size_t at = j * c.pitch + r;
+          return !needs(ranges, r / kernels.panels.lanes, j) || same_bits(some[at], every[at]);
+        }));
+        if (tested.plain()) {
+          const std::size_t key = any_key(c, random);
+          const auto alone = q.scores(heed::all_keys(1), key);
+          CHECK(all(c.pitch,
+                    [&](std::size_t r) { return same_bits(alone[r], every[key * c.pitch + r]); }));
+          CHECK(all(every.size() - c.keys * c.pitch, [&](std::size_t i) {
+            const TestType score = every[c.keys * c.pitch + i];
+            return is_canary(score) || !all(c.keys, [&](std::size_t j) {
+                     return !same_bits(score, every[j * c.pitch + i % c.pitch]);
+                   });
+          }));
+        }
+        return worst_of(c.keys, c.pitch, [&](std::size_t j, std::size_t r) {
+          return q.ratio(every[j * c.pitch + r], j, r);
+        });
+      });
+}
+
+TEMPLATE_TEST_CASE("add_scores adds products to what is there, each row by itself", "[scores]",
+                   float, double) {
+  for_each_case<TestType>(sizes(), [](const auto& kernels, const Case& c, Random& random) {
+    const Tested<TestType> plain = {kernels.panels};
+    const Queries<TestType> q(plain, c, random, 1, c.pitch);
+    const auto before = normals<TestType>(c.keys * c.pitch, random);
+    const auto add = [&](std::size_t first, std::size_t count) {
+      auto sums = before;
+      const auto view = q.view(first);
+      heed::RowsAndPanel<TestType> parts[3];  // of which the first may be empty
+      const std::size_t ends[] = {c.features / 5, c.features / 2 + 1, c.features};
+      std::size_t begin = 0;
+      for (std::size_t p = 0; p < std::size(parts); begin = std::min(ends[p++], c.features))
+        parts[p] = {{view.data + begin, view.row_stride},
+                    q.panel.data() + begin * c.pitch,
+                    std::min(ends[p], c.features) - begin};
+      kernels.panels.add_scores(c.vectors, parts, std::size(parts), count,
+                                sums.data() + first * c.pitch);
+      CHECK(sums.intact());
+      return sums;
+    };
+    const auto together = add(0, c.keys);
+    const std::size_t key = any_key(c, random);
+    const auto alone = add(key, 1);
+    CHECK(all(c.keys * c.pitch, [&](std::size_t i) {
+      return same_bits(alone[i], i / c.pitch == key ? together[i] : before[i]);
     }));
     return worst_of(c.keys, c.pitch, [&](std::size_t j, std::size_t r) {
-      return q.ratio(every[j * c.pitch + r], j, r, static_cast<double>(scale));
+      return q.score(j, r, before[j * c.pitch + r]).ratio(together[j * c.pitch + r]);
     });
   });
 }
 
-TEST_CASE("pairs and parts: accumulate rounds weights of pairs, and sums what it rounded",
-          "[pairs]") {
+// Pairs sum the weights as they round them. What a vector does not need may be anything.
+TEMPLATE_TEST_CASE("accumulate adds weighted values, in place, packed and in two steps",
+                   "[pairs][accumulate]", float, double) {
+  using Real = TestType;
   for (const bool fresh : {true, false})
-    for_each_products(
-        [&](const auto& kernels, const Tested& tested, const Case& c, Random& random) {
-          Values v(tested, c, random);
-          const heed::KeyRanges ranges =
-              c.seed % 2 == 0 ? heed::all_keys(c.keys) : draw_ranges(c.keys, c.vectors, random);
-          v.run(ranges, fresh);
-          CHECK(v.intact());
-          const auto weight = [&](std::size_t j, std::size_t r) {
-            const bool needed = needs(ranges, r / kernels.panels.lanes, j);
-            return needed ? tested.weight(v.weights[j * c.pitch + r]) : kLeftOut;
-          };
-          const double sums = v.worst(fresh, weighted_terms_of<double>(tested.parts), weight);
-          return std::max(sums, worst_of(1, c.pitch, [&](std::size_t, std::size_t r) {
-                            Terms want{static_cast<double>(v.row_sum_before[r])};
-                            for (std::size_t j = 0; j < c.keys; ++j)
-                              if (const double w = weight(j, r); !std::isnan(w)) want.add(w, 1);
-                            return tested.ratio_of_weights(v.row_sum[r], want, c.keys);
-                          }));
-        });
-}
-
-TEST_CASE("pairs and parts: a panel is multiplied with a matrix", "[pairs]") {
-  for (const bool fresh : {true, false})
-    for_each_products([&](const auto&, const Tested& tested, const Case& c, Random& random) {
-      Values v(tested, c, random);
-      Matrix<float> left(c.pitch, c.keys, true);
-      std::vector<const float*> rows;
-      for (std::size_t r = 0; r < c.pitch; ++r) {
-        for (std::size_t j = 0; j < c.keys; ++j) left.at(r, j) = tested.number(random);
-        rows.push_back(left.row(r));
+    for_each_products<Real>(sizes(), [&](const auto& kernels, const Tested<Real>& tested,
+                                         const Case& c, Random& random) {
+      Values<Real> v(tested, c, random);
+      const heed::KeyRanges every = heed::all_keys(c.keys);
+      const heed::KeyRanges ranges =
+          c.seed % 2 == 0 ? every : draw_ranges(c.keys, c.vectors, random);
+      const auto weight = [&](std::size_t j, std::size_t r) {
+        const bool needed = needs(ranges, r / kernels.panels.lanes, j);
+        return needed ? tested.weight(v.weights[j * c.pitch + r])
+                      : std::numeric_limits<Wide<Real>>::quiet_NaN();
+      };
+      auto row_sum = v.row_sum;
+      if (tested.plain()) {
+        auto twice = v.accumulate(v.view(), fresh, every, row_sum);
+        CHECK(v.same(v.accumulate(v.in_place(), fresh, every, row_sum), twice));
+        const std::size_t half = c.keys / 2 / kRun * kRun;  // in whole runs
+        if (half > 0) {
+          const auto once = v.accumulate(v.view(), true, every, row_sum);
+          twice = v.accumulate(v.view(), true, heed::all_keys(half), row_sum);
+          tested.products.accumulate(c.vectors, v.view(half), heed::all_keys(c.keys - half), kRun,
+                                     v.weights.data() + half * c.pitch,
+                                     {nullptr, nullptr, twice.data(), false}, c.features);
+          CHECK(v.same(once, twice));
+        }
+        for (std::size_t i = 0; i < v.weights.size(); ++i)
+          if (std::isnan(weight(i / c.pitch, i % c.pitch))) v.weights[i] = not_a_number<Real>();
       }
-      Buffer panel((tested.elements_of(c.keys) + 1) * c.pitch);
-      tested.products.pack_query(c.vectors, rows.data(), c.pitch, left.column_stride(), c.keys, 1,
-                                 panel.data());
-      tested.products.multiply_panel(c.vectors, v.view(), c.keys, panel.data(), v.sums.data(),
-                                     c.features, fresh);
-      CHECK((v.intact() && panel.intact()));
-      return v.worst(fresh, terms_of<double>(tested.parts), [&](std::size_t j, std::size_t r) {
-        return static_cast<double>(left.at(r, j));
-      });
+      const auto sums = v.accumulate(v.view(), fresh, ranges, row_sum);
+      const double worst =
+          v.worst(sums, fresh, weighted_terms_of<Wide<Real>>(tested.parts), weight);
+      return std::max(worst, worst_of(1, c.pitch, [&](std::size_t, std::size_t r) {
+                        if (tested.plain())
+                          return wrong_unless(same_bits(row_sum[r], v.row_sum[r]));
+                        Sum<Real> want{v.row_sum[r]};
+                        for (std::size_t j = 0; j < c.keys; ++j)
+                          if (const auto w = weight(j, r); !std::isnan(w)) want.add(w, 1);
+                        if (tested.pairs())
+                          return tested.ratio(row_sum[r], want, 0, 0, want.terms + 3);
+                        return want.ratio(row_sum[r], static_cast<Wide<Real>>(c.keys + 1));
+                      }));
     });
 }
 
-TEST_CASE("pairs: softmax leaves row_sum to accumulate", "[pairs]") {
-  for_each_pairs(
-      tiles(11), [](const auto& kernels, const Tested& pairs, const Case& c, Random& random) {
-        const auto scores = filled<float>(c.keys * c.pitch, [&] { return 20 * random.normal(); });
-        const auto run = [&](const Products& products, Buffer& probs, Buffer& row_max,
-                             Buffer& row_sum) {
-          Buffer accumulators(round_up(c.features, kPadding) * c.pitch);
-          products.softmax(c.vectors, probs.data(), heed::all_keys(c.keys), 0,
-                           {row_max.data(), row_sum.data(), accumulators.data(), true}, c.features);
-        };
-        Buffer probs[2] = {scores, scores};
-        const auto none = filled<float>(c.pitch, [] { return heed::kNoRowMax<float>; });
-        Buffer row_max[2] = {none, none};
-        const auto zeros = filled<float>(c.pitch, [] { return 0.0F; });
-        Buffer row_sum[2] = {zeros, zeros};
-        run(pairs.products, probs[0], row_max[0], row_sum[0]);
-        run(kernels.panels, probs[1], row_max[1], row_sum[1]);
-        CHECK((same_bits(probs[0], probs[1]) && same_bits(row_max[0], row_max[1])));
-        CHECK(same_bits(row_sum[0], zeros));
-        return 0.0;
-      });
-}
-
-TEST_CASE("pairs: qk_softmax is scores and softmax", "[pairs]") {
-  for_each_pairs(sizes(), [](const auto&, const Tested& pairs, const Case& c, Random& random) {
-    if (c.keys % kPadding != 0) return 0.0;
-    const Queries q(pairs, c, random, 0.3F, c.pitch);
-    const std::size_t rows = c.keys * c.pitch;
-    const Buffer scores = q.scores(heed::all_keys(c.keys));
-    // A reference above all scores, which nothing outgrows: every weight is then known.
-    auto row_max = filled<float>(c.pitch, [] { return 0.0F; });
-    for (std::size_t i = 0; i < rows; ++i)
-      row_max[i % c.pitch] = std::max(row_max[i % c.pitch], scores[i]);
-    const Buffer before = row_max;
-    auto row_sum = filled<float>(c.pitch, [] { return 0.5F; });
-    Buffer probs(rows);
-    Buffer unused(c.pitch);
-    pairs.products.qk_softmax(c.vectors, q.view(), c.keys, q.panel.data(), c.features, probs.data(),
-                              0, {row_max.data(), row_sum.data(), unused.data(), true}, 0);
-    CHECK((probs.intact() && same_bits(row_max, before)));
-    CHECK(all(c.pitch, [&](std::size_t r) { return row_sum[r] == 0.5F; }));
-    return worst_of(c.keys, c.pitch, [&](std::size_t j, std::size_t r) {
-      const std::size_t at = j * c.pitch + r;
-      const double difference = static_cast<double>(scores[at]) - static_cast<double>(before[r]);
-      const double weight = std::exp2(difference);
-      const double error = std::exp2(kUnit * std::fabs(difference)) * (1 + 2 * kUnit) - 1;
-      return error_ratio(probs[at], weight, weight * error + kSmallest);
-    });
-  });
+// Of numbers bit for bit what accumulate makes of the panel.
+TEMPLATE_TEST_CASE("a panel is multiplied with a matrix", "[pairs][accumulate]", float, double) {
+  using Real = TestType;
+  for (const bool fresh : {true, false})
+    for_each_products<Real>(
+        sizes(), [&](const auto&, const Tested<Real>& tested, const Case& c, Random& random) {
+          Values<Real> v(tested, c, random);
+          Matrix<Real> left(c.pitch, c.keys, true);
+          tested.draw(left, c.pitch, c.keys, random);
+          std::vector<const Real*> rows;
+          for (std::size_t r = 0; r < c.pitch; ++r) rows.push_back(left.row(r));
+          BasicBuffer<Real> panel((tested.elements_of(c.keys) + 1) * c.pitch);
+          tested.products.pack_query(c.vectors, rows.data(), c.pitch, left.column_stride(), c.keys,
+                                     1, panel.data());
+          auto sums = v.start(fresh);
+          tested.products.multiply_panel(c.vectors, v.view(), c.keys, panel.data(), sums.data(),
+                                         c.features, fresh);
+          CHECK((sums.intact() && panel.intact()));
+          if (tested.plain()) {
+            for (std::size_t i = 0; i < v.weights.size(); ++i) v.weights[i] = panel[i];
+            CHECK(v.same(sums, v.accumulate(v.view(), fresh, heed::all_keys(c.keys), v.row_sum)));
+          }
+          return v.worst(
+              sums, fresh, terms_of<Wide<Real>>(tested.parts),
+              [&](std::size_t j, std::size_t r) { return static_cast<Wide<Real>>(left.at(r, j)); });
+        });
 }
 
 TEST_CASE("pairs: subnormal numbers count as 0, and so do weights", "[pairs]") {
   for_each_pairs({{1, 2, 2, true, 1}},
-                 [](const auto&, const Tested& pairs, const Case& c, Random& random) {
-                   Queries q(pairs, c, random, 1, 1);
+                 [](const auto&, const Tested<float>& pairs, const Case& c, Random& random) {
+                   Queries<float> q(pairs, c, random, 1, 1);
                    q.keys[0] = pair_of(real_of<float>(0x00400000U), 0);  // 2^-127
                    q.keys[q.lines] = pair_of(rounded(1), 0);
-                   const Buffer scores = q.scores(heed::all_keys(2));
+                   const Buffer scores = q.scores();
                    CHECK(scores[0] == 0);
                    CHECK(scores[c.pitch] == q.rows.at(0, 0));
-                   Values v(pairs, c, random);
+                   Values<float> v(pairs, c, random);
                    v.weights[0] = real_of<float>(0x00400000U);
                    v.weights[c.pitch] = 1;
-                   v.run(heed::all_keys(2), true);
-                   CHECK(v.sums[0] == v.value.at(1, 0));
-                   CHECK(v.row_sum[0] == v.row_sum_before[0] + 1);
+                   auto row_sum = v.row_sum;
+                   const Buffer sums = v.accumulate(v.view(), true, heed::all_keys(2), row_sum);
+                   CHECK(sums[0] == v.value.at(1, 0));
+                   CHECK(row_sum[0] == v.row_sum[0] + 1);
                    return 0.0;
                  });
 }
 
 TEST_CASE("pairs: rows are rounded, and 0 past their columns", "[pairs]") {
   for (const std::size_t columns : {1U, 7U, 16U, 23U, 31U, 48U})
-    for_each_pairs({{1, 1, 5, true, 1}}, [=](const auto&, const Tested& pairs, const Case& c,
+    for_each_pairs({{1, 1, 5, true, 1}}, [=](const auto&, const Tested<float>& pairs, const Case& c,
                                              Random& random) {
       const std::size_t pitch = 48;
       const std::size_t width = 2 * pairs.elements_of(pitch);

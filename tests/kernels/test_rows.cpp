@@ -1,5 +1,6 @@
-// row_scores and row_values: rows times a few queries, and weights times rows. Rows are read where
-// they lie, in the type that they are stored in.
+// row_scores and row_values: rows times a few queries, and weights times rows. edge_scores and
+// edge_values: the same of rows that edges point at. Rows are read where they lie, in the type that
+// they are stored in.
 #include "tests/kernels/formats.hpp"
 #include "tests/kernels/support.hpp"
 #include "tests/support/fenced.hpp"
@@ -28,10 +29,6 @@ struct RowCase {
     text << name_of(type) << " features " << order.features << " rows " << rows << " queries "
          << queries << " pitch " << pitch << (pairs ? " pairs" : "");
     return text.str();
-  }
-  /// Where the last vector ends with the row.
-  std::size_t place(std::size_t x) const {
-    return x < order.whole() ? x : order.padded() - (order.features - x);
   }
 };
 
@@ -64,91 +61,96 @@ std::vector<RowCase> row_sizes(bool pairs) {
   return cases;
 }
 
-/// As many rows as features, so that each feature has a row of its own.
+/// Rows in memory, canaries between them: row j is the places[j]-th. The last one in memory ends
+/// where none may read on, and so do scales, where there are any.
 template <class Real>
-std::vector<RowCase> special_sizes(bool pairs) {
-  std::vector<RowCase> cases;
-  for (const heed::ElementType type : stored_types<Real>(pairs))
-    for (const std::size_t extra : {0U, 1U, 2U, 3U, 7U, 11U, 15U, 17U})
-      for (const std::size_t queries : {1U, 2U, 7U})
-        cases.push_back({type, extra, 0, queries, false, pairs, cases.size()});
-  return cases;
-}
-
-/// Runs of rows of any length in any order, canaries between rows. The last one in memory ends
-/// where none may read on, and rows that are prefetched but not asked for lie there. So do scales,
-/// where there are any.
-template <class Real>
-class Rows {
+class Stored {
  public:
   /// Draws the features of row j by draw(j, x).
   template <class Draw>
-  Rows(const Table<Real>& kernels, const RowCase& c, Draw&& draw)
-      : c_(c),
-        element_(static_cast<std::size_t>(heed::bytes_of(c.type))),
-        stride_((c.order.features + 3) * element_),
-        begins_(draw_runs(c)),
-        memory_(c.rows * stride_ - 3 * element_, End::kLast),
-        scale_memory_(heed::is_scaled(c.type) ? c.rows * sizeof(float) : 0, End::kLast) {
+  Stored(const Table<Real>& kernels, heed::ElementType type, const std::vector<std::size_t>& places,
+         std::size_t features, Draw&& draw)
+      : kind_(kind_of(type)),
+        stride_((features + 3) * kind_.size()),
+        memory_(places.size() * stride_ - 3 * kind_.size(), End::kLast),
+        scale_memory_(heed::is_scaled(type) ? places.size() * sizeof(float) : 0, End::kLast) {
     auto* const first = static_cast<unsigned char*>(memory_.get());
     for (std::size_t i = 0; i < memory_.bytes(); i += 2)
       std::memcpy(first + i, &kCanaryBits,
                   std::min<std::size_t>(2, memory_.bytes() - i));  // of every type
-    std::size_t place = 0;
-    std::vector<std::size_t> places(c.rows);
-    for (std::size_t n = 0; n + 1 < begins_.size(); ++n) {
-      const std::size_t run = scattered(n, begins_.size() - 1);
-      for (std::size_t j = begins_[run]; j < begins_[run + 1]; ++j) places[j] = place++;
-    }
-    for (std::size_t j = 0; j < c.rows; ++j) {
+    for (std::size_t j = 0; j < places.size(); ++j) {
       unsigned char* const at = first + places[j] * stride_;
-      const auto drawn = filled<Real>(c.order.features, [&](std::size_t x) { return draw(j, x); });
-      if (c.type == heed::ElementType::kI8)
+      const auto drawn = filled<Real>(features, [&](std::size_t x) { return draw(j, x); });
+      if (type == heed::ElementType::kI8)
         kernels.numbers.quantise(drawn.data(), drawn.size(), reinterpret_cast<std::int8_t*>(at),
                                  scales() + j);
       else
-        kernels.numbers.write(c.type, drawn.data(), drawn.size(), at, 1);
-      if (c.type == heed::ElementType::kF8E4M3) scales()[j] = 0.3F * static_cast<float>(j % 5 + 1);
-      pointers_.push_back(at);
+        kernels.numbers.write(type, drawn.data(), drawn.size(), at, 1);
+      if (type == heed::ElementType::kF8E4M3) scales()[j] = 0.3F * static_cast<float>(j % 5 + 1);
+      rows_.push_back(at);
     }
   }
 
+  const void* row(std::size_t j) const { return rows_[j]; }
+  const void* begin() const { return memory_.get(); }
+  const void* end() const {
+    return static_cast<const unsigned char*>(memory_.get()) + memory_.bytes();
+  }
+  std::ptrdiff_t stride() const { return static_cast<std::ptrdiff_t>(stride_); }
+  float* scales() const { return static_cast<float*>(scale_memory_.get()); }
+  /// 1 of rows without scales.
+  Real scale(std::size_t row) const {
+    return heed::is_scaled(kind_.type) ? static_cast<Real>(scales()[row]) : Real{1};
+  }
+  /// Times its scale.
+  Wide<Real> at(std::size_t row, std::size_t x) const {
+    const void* const from = static_cast<const unsigned char*>(rows_[row]) + x * kind_.size();
+    return static_cast<Wide<Real>>(kind_.value_at(from)) * static_cast<Wide<Real>>(scale(row));
+  }
+
+ private:
+  Kind kind_;
+  std::size_t stride_;
+  Fenced memory_, scale_memory_;
+  std::vector<const void*> rows_;
+};
+
+/// Runs of rows of any length in any order. Rows that are prefetched but not asked for lie where
+/// none may be read.
+template <class Real>
+class Rows : public Stored<Real> {
+ public:
+  template <class Draw>
+  Rows(const Table<Real>& kernels, const RowCase& c, Draw&& draw)
+      : Rows(kernels, c, draw_runs(c), draw) {}
+
   heed::StoredRows from(std::size_t row, std::size_t count) const {
     heed::StoredRows rows = {c_.type,
-                             static_cast<std::ptrdiff_t>(stride_),
-                             static_cast<std::ptrdiff_t>(stride_),
+                             this->stride(),
+                             this->stride(),
                              count,
                              c_.order.features,
-                             heed::is_scaled(c_.type) ? scales() + row : nullptr,
+                             heed::is_scaled(c_.type) ? this->scales() + row : nullptr,
                              0,
                              {}};
-    const auto* const end = static_cast<const unsigned char*>(memory_.get()) + memory_.bytes();
     for (std::size_t n = 0; n + 1 < begins_.size(); ++n) {
       const std::size_t j = std::max(begins_[n], row);
       const std::size_t run_end = std::min(begins_[n + 1], row + count);
       if (j < run_end)
-        rows.runs[rows.run_count++] = {pointers_[j], run_end - j, end,
+        rows.runs[rows.run_count++] = {this->row(j), run_end - j, this->end(),
                                        n % 2 * heed::StoredRows::kRunRows + 3};
     }
     return rows;
   }
   heed::StoredRows all() const { return from(0, c_.rows); }
 
-  /// 1 of rows without scales.
-  Real scale(std::size_t row) const {
-    return heed::is_scaled(c_.type) ? static_cast<Real>(scales()[row]) : Real{1};
-  }
-
-  /// Times its scale.
-  Wide<Real> at(std::size_t row, std::size_t x) const {
-    const void* const from = static_cast<const unsigned char*>(pointers_[row]) + x * element_;
-    for (const Kind& kind : {kF32, kF64, kBf16, kF16, kF8, kI8})
-      if (kind.type == c_.type)
-        return static_cast<Wide<Real>>(kind.value_at(from)) * static_cast<Wide<Real>>(scale(row));
-    return kInf<Real>;
-  }
-
  private:
+  template <class Draw>
+  Rows(const Table<Real>& kernels, const RowCase& c, std::vector<std::size_t> begins, Draw&& draw)
+      : Stored<Real>(kernels, c.type, places_of(begins), c.order.features, draw),
+        c_(c),
+        begins_(std::move(begins)) {}
+
   /// Where runs begin, and the last one ends: every kRunRows rows, or anywhere.
   static std::vector<std::size_t> draw_runs(const RowCase& c) {
     Random random(c.seed);
@@ -162,14 +164,18 @@ class Rows {
     begins.push_back(c.rows);
     return begins;
   }
-
-  float* scales() const { return static_cast<float*>(scale_memory_.get()); }
+  static std::vector<std::size_t> places_of(const std::vector<std::size_t>& begins) {
+    std::vector<std::size_t> places(begins.back());
+    std::size_t place = 0;
+    for (std::size_t n = 0; n + 1 < begins.size(); ++n) {
+      const std::size_t run = scattered(n, begins.size() - 1);
+      for (std::size_t j = begins[run]; j < begins[run + 1]; ++j) places[j] = place++;
+    }
+    return places;
+  }
 
   RowCase c_;
-  std::size_t element_, stride_;
   std::vector<std::size_t> begins_;
-  Fenced memory_, scale_memory_;
-  std::vector<const void*> pointers_;
 };
 
 template <class Real>
@@ -251,13 +257,16 @@ struct Weights {
                         sums.data() + first * c.order.padded(), totals.data() + first);
     CHECK((weights.intact() && sums.intact() && totals.intact()));
   }
-  Real sum(std::size_t h, std::size_t x) const { return sums[h * c.order.padded() + c.place(x)]; }
+  Real sum(std::size_t h, std::size_t x) const {
+    return sums[h * c.order.padded() + c.order.place(x)];
+  }
 
   /// Whether all that counts has the same bits.
   bool same(const Weights& other) const {
     return same_bits(totals, other.totals) &&
-           all(c.queries, c.order.features,
-               [&](std::size_t h, std::size_t x) { return same_bits(sum(h, x), other.sum(h, x)); });
+           all(c.queries, c.order.features, [&](std::size_t h, std::size_t x) {
+             return same_number(sum(h, x), other.sum(h, x));
+           });
   }
 
   /// As products take it.
@@ -311,13 +320,19 @@ void for_each_row_case(Sizes&& sizes, Function&& function) {
   if constexpr (std::is_same_v<Real, float>) for_each_row_pair_case(sizes(true), function);
 }
 
-/// Runs function(kernels, case, rows of random numbers, generator) for all sizes.
+/// Runs function(kernels, case, rows, generator) for all sizes. Numbers are random; in every third
+/// case one of each row is not finite, which counts where it is, and not where it is repeated.
 template <class Real, class Function>
 void for_each_size(Function&& function) {
+  const std::vector<Real> special = {kInf<Real>, -kInf<Real>, not_a_number<Real>()};
   for_each_row_case<Real>(
       row_sizes<Real>, [&](const Table<Real>& kernels, const RowCase& c, Random& random) {
-        const auto normal = [&](std::size_t, std::size_t) { return random.normal<Real>(); };
-        return function(kernels, c, Rows<Real>(kernels, c, normal), random);
+        const std::size_t first = random.bits() % c.order.features;
+        const auto draw = [&](std::size_t j, std::size_t x) {
+          const bool odd = c.seed % 3 == 0 && x == (first + j) % c.order.features;
+          return odd ? random.pick(special) : random.normal<Real>();
+        };
+        return function(kernels, c, Rows<Real>(kernels, c, draw), random);
       });
 }
 
@@ -334,7 +349,7 @@ TEMPLATE_TEST_CASE("row_scores multiplies scattered rows by queries, each row an
           TestType alone = 0;
           q.products.row_scores(rows.from(j, 1), q.query.data() + h * c.order.query_numbers(), 1,
                                 &alone, 1);
-          return same_bits(alone, together[j * c.pitch + h]);
+          return same_number(alone, together[j * c.pitch + h]);
         }));
         return q.score(kernels, rows);
       });
@@ -356,24 +371,6 @@ TEMPLATE_TEST_CASE("row_values adds weighted scattered rows, and the weights, qu
         for (std::size_t h = 0; h < c.queries; ++h) fresh.totals[h] += before.totals[h];
         CHECK(together.same(fresh));
         return before.add_all(rows);
-      });
-}
-
-TEMPLATE_TEST_CASE("infinities and NaN count where they are, and not where they are repeated",
-                   "[rows]", float, double) {
-  constexpr TestType inf = kInf<TestType>;
-  for_each_row_case<TestType>(
-      special_sizes<TestType>, [&](const auto& kernels, RowCase c, Random& random) {
-        c.rows = c.order.features;
-        double worst = 0;
-        for (const TestType special : {inf, -inf, not_a_number<TestType>()}) {
-          const Rows<TestType> rows(kernels, c, [&](std::size_t j, std::size_t x) {
-            return j == x ? special : random.normal<TestType>();
-          });
-          worst = std::max({worst, Queries<TestType>(kernels, c, random).score(kernels, rows),
-                            Weights<TestType>(kernels, c, random).add_all(rows)});
-        }
-        return worst;
       });
 }
 
@@ -408,8 +405,8 @@ struct Attended {
     if (c.pitch % lanes == 0 || lanes % c.pitch == 0) {
       kernels.rows.row_probs(keys.count, c.pitch, c.queries, scores.data(), row_max.data(),
                              row_sum.data(), sums.data(), c.order.padded());
-      for (std::size_t i = 0; i < keys.count * c.pitch; ++i)
-        if (i % c.pitch >= c.queries) CHECK(scores[i] == 0);
+      CHECK(all(keys.count * c.pitch,
+                [&](std::size_t i) { return i % c.pitch < c.queries || scores[i] == 0; }));
     } else {
       for (std::size_t h = 0; h < c.queries; ++h) weigh(kernels, scores, keys.count, h);
     }
@@ -438,7 +435,7 @@ struct Attended {
 
   bool same(const Attended& other) const {
     return all(c.queries, c.order.features, [&](std::size_t h, std::size_t x) {
-      const std::size_t at = h * c.order.padded() + c.place(x);
+      const std::size_t at = h * c.order.padded() + c.order.place(x);
       return same_number(row_max[h], other.row_max[h]) &&
              same_number(row_sum[h], other.row_sum[h]) && same_number(sums[at], other.sums[at]);
     });
@@ -543,4 +540,137 @@ TEST_CASE("rows of 8 bits: every code in every lane is its number times the scal
         }));
       }
   });
+}
+
+namespace {
+
+/// How the heads of a row follow each other.
+enum class Heads { kSideBySide, kApart, kShared };
+
+struct EdgeCase {
+  heed::ElementType type;
+  std::size_t heads;
+  std::size_t features;
+  std::size_t edges;
+  Heads layout;
+  std::uint64_t seed;
+  std::size_t pitch = 0;
+
+  void fit(std::size_t lanes) { pitch = round_up(heads, lanes); }
+  std::string line() const {
+    const char* const names[] = {"side by side", "apart", "shared"};
+    std::ostringstream text;
+    text << name_of(type) << " heads " << heads << " features " << features << " edges " << edges
+         << " " << names[static_cast<int>(layout)];
+    return text.str();
+  }
+  std::size_t head_stride() const {
+    return layout == Heads::kShared ? 0 : features + (layout == Heads::kApart ? 5 : 0);
+  }
+  std::size_t row_features() const { return (heads - 1) * head_stride() + features; }
+};
+
+/// Every power of two that heads are taken in, and what is left of it; features that fill vectors
+/// of 64, 32 and 16 bytes.
+template <class Real>
+std::vector<EdgeCase> edge_sizes() {
+  std::vector<EdgeCase> cases;
+  std::size_t index = 0;
+  for (const heed::ElementType type : stored_types<Real>(false))
+    for (const std::size_t heads : {1U, 2U, 3U, 4U, 5U, 8U, 13U, 16U, 24U})
+      for (const std::size_t features : {4U, 8U, 12U, 16U, 20U, 32U, 40U, 64U, 80U, 128U, 256U})
+        for (const std::size_t edges : {1U, 2U, 3U, 7U, 8U, 9U, 16U, 31U, 32U})
+          for (const Heads layout : {Heads::kSideBySide, Heads::kApart, Heads::kShared})
+            if (!heed::is_scaled(type) && keep(index++))
+              cases.push_back({type, heads, features, edges, layout, index});
+  return cases;
+}
+
+/// Rows of some nodes, and edges that point at them, some at the same.
+template <class Real>
+class Edges {
+ public:
+  Edges(const Table<Real>& kernels, const EdgeCase& c, Random& random)
+      : c_(c),
+        nodes_(kernels, c.type, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, c.row_features(),
+               [&](std::size_t, std::size_t) { return random.normal<Real>(); }) {
+    for (std::size_t e = 0; e < c.edges; ++e)
+      source_.push_back(static_cast<std::int32_t>(random.integer(0, 10)));
+  }
+
+  heed::EdgeRows from(std::size_t edge) const {
+    return {c_.type, nodes_.begin(), source_.data() + edge, nodes_.stride(),
+            static_cast<std::ptrdiff_t>(c_.head_stride()) * heed::bytes_of(c_.type)};
+  }
+  Wide<Real> at(std::size_t edge, std::size_t head, std::size_t x) const {
+    return nodes_.at(static_cast<std::size_t>(source_[edge]), head * c_.head_stride() + x);
+  }
+
+ private:
+  EdgeCase c_;
+  Stored<Real> nodes_;
+  std::vector<std::int32_t> source_;
+};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("edge_scores multiplies gathered rows by queries, each edge and head by itself",
+                   "[edges]", float, double) {
+  using Real = TestType;
+  for_each_case<Real>(edge_sizes<Real>(), [](const auto& kernels, const EdgeCase& c,
+                                             Random& random) {
+    const Edges<Real> edges(kernels, c, random);
+    const auto query = normals<Real>(c.heads * c.features, random);
+    const auto before = normals<Real>(c.edges * c.pitch, random);
+    const auto score = [&](std::size_t first, std::size_t count, bool fresh, auto& to,
+                           std::size_t pitch) {
+      kernels.rows.edge_scores(edges.from(first), count, query.data(), c.heads, c.features, fresh,
+                               to.data() + first * pitch, pitch);
+    };
+    BasicBuffer<Real> alone(c.edges * c.heads);
+    for (std::size_t e = 0; e < c.edges; ++e) score(e, 1, true, alone, c.heads);
+    BasicBuffer<Real> narrow(c.edges * c.heads);  // without lanes that belong to no head
+    score(0, c.edges, true, narrow, c.heads);
+    CHECK((alone.intact() && same_bits(narrow, alone)));
+    auto fresh = before, added = before;
+    score(0, c.edges, true, fresh, c.pitch);
+    score(0, c.edges, false, added, c.pitch);
+    CHECK((fresh.intact() && added.intact()));
+    return worst_of(c.edges, c.pitch, [&](std::size_t e, std::size_t h) {
+      const std::size_t at = e * c.pitch + h;
+      if (h >= c.heads)
+        return wrong_unless(same_bits(fresh[at], before[at]) && same_bits(added[at], before[at]));
+      if (!same_bits(fresh[at], alone[e * c.heads + h])) return HUGE_VAL;
+      Sum<Real> sum, sum_added = {before[at]};
+      for (std::size_t x = 0; x < c.features; ++x)
+        for (Sum<Real>* const to : {&sum, &sum_added})
+          to->add(edges.at(e, h, x), query[h * c.features + x]);
+      return std::max(sum.ratio(fresh[at]), sum_added.ratio(added[at]));
+    });
+  });
+}
+
+TEMPLATE_TEST_CASE("edge_values adds weighted gathered rows to what is there, head by head",
+                   "[edges]", float, double) {
+  using Real = TestType;
+  for_each_case<Real>(edge_sizes<Real>(),
+                      [](const auto& kernels, const EdgeCase& c, Random& random) {
+                        const Edges<Real> edges(kernels, c, random);
+                        const auto weights = normals<Real>(c.edges * c.pitch, random);
+                        const auto before = normals<Real>(c.heads * c.features, random);
+                        auto added = before;
+                        BasicBuffer<Real> sums(before.size());  // canaries: never read
+                        for (auto* const to : {&sums, &added})
+                          kernels.rows.edge_values(edges.from(0), c.edges, weights.data(), c.pitch,
+                                                   c.heads, c.features, to->data(), to == &sums);
+                        CHECK((sums.intact() && added.intact()));
+                        return worst_of(c.heads, c.features, [&](std::size_t h, std::size_t x) {
+                          const std::size_t at = h * c.features + x;
+                          if (!same_bits<Real>(added[at], before[at] + sums[at])) return HUGE_VAL;
+                          Sum<Real> sum;
+                          for (std::size_t e = 0; e < c.edges; ++e)
+                            sum.add(edges.at(e, h, x), weights[e * c.pitch + h]);
+                          return sum.ratio(sums[at]);
+                        });
+                      });
 }

@@ -1,10 +1,12 @@
-// softmax: one step of online softmax against its definition in a wider type.
+// softmax, qk_softmax and exponentials: one step of online softmax against its definition in a
+// wider type; softmax_gradient: the same backwards.
 //
-// What is expected of a row, from the state before it: the row_max stays unless the largest
-// score exceeds it by more than 8, then it becomes that score (the largest finite number for +inf);
-// sum and accumulators are multiplied by exp2(old - new); weights are exp2(score - row_max)
-// and the sum grows by them.
-#include "tests/kernels/softmax.hpp"
+// What is expected of a row, from the state before it: the row_max stays unless a score exceeds it
+// by more than 8, then it becomes a score (the largest finite number for +inf) that none exceeds by
+// more than 8: of softmax the largest; between which keys qk_softmax moves it is its own business.
+// Sum, accumulators and the weights before these are multiplied by exp2(old - new); weights are
+// exp2(score - row_max), and the sum grows by them. A row with a NaN is NaN, and no other is.
+#include "tests/kernels/products.hpp"
 
 using namespace heed_test;
 
@@ -12,180 +14,250 @@ namespace {
 
 constexpr int kThreshold = 8;
 
-/// What is off by a factor 1 + error, and then rounded once more, is off by this.
+/// A distance, in log2 units, beyond which nothing is left of a weight.
 template <class Real>
-Wide<Real> and_rounded(Wide<Real> error) {
-  return error + (1 + error) * kUnitOf<Real>;
+constexpr int kFar = 24 - kSmallestExponentOf<Real>;
+
+/// Weights of keys before these, scores, and the state of rows. `fresh`: nothing is accumulated.
+template <class Real>
+struct Step {
+  Step(const Case& whole, bool is_fresh, std::size_t rows_before)
+      : c(whole),
+        fresh(is_fresh),
+        pending(rows_before),
+        ranges(heed::all_keys(c.keys)),
+        tile((pending + c.keys) * c.pitch),
+        row_max(filled<Real>(c.pitch, [] { return heed::kNoRowMax<Real>; })),
+        sum(filled<Real>(c.pitch, [] { return Real{0}; })),
+        accumulators(round_up(c.features, kPadding) * c.pitch) {}
+
+  /// Rows that have seen nothing, or something, or +inf.
+  void draw_state(Random& random) {
+    for (std::size_t r = 0; r < c.pitch; ++r) {
+      const std::int64_t kind = random.integer(0, 15);
+      if (kind < 2) continue;
+      row_max[r] = kind == 2   ? kMax<Real>
+                   : kind == 3 ? static_cast<Real>(random.integer(-9, 9))
+                               : 10 * random.normal<Real>();
+      sum[r] = 1 + static_cast<Real>(random.unit());
+    }
+    for (std::size_t i = 0; !fresh && i < c.features * c.pitch; ++i)
+      accumulators[i] = random.normal<Real>();
+    for (std::size_t i = 0; i < pending * c.pitch; ++i) tile[i] = static_cast<Real>(random.unit());
+  }
+  /// Rows whose maximum stays, creeps up below the threshold, reaches it or jumps past it, or
+  /// falls, far and near; some keys are excluded, and of some rows scores are special.
+  void draw_scores(Random& random) {
+    static const std::vector<Real> special = {
+        kInf<Real>, -kInf<Real>, kMax<Real>, -kMax<Real>, 1e30F, -1e30F, not_a_number<Real>()};
+    constexpr Real kShift[] = {0, 3, 6, 9, 20, kFar<Real>, -5, -kFar<Real> - 50};
+    for (std::size_t r = 0; r < c.pitch; ++r) {
+      const Real base = std::fabs(row_max[r]) == kMax<Real> ? 0 : row_max[r];
+      const Real shift = kShift[random.integer(0, 7)];
+      const std::int64_t kind = random.integer(0, 9);
+      for (std::size_t j = 0; j < c.keys; ++j) {
+        const std::int64_t excluded = random.integer(0, 9);
+        score(j, r) = excluded == 0 ? -kInf<Real> : base + shift + 2 * random.normal<Real>();
+        if (kind == 0 && excluded == 1) score(j, r) = random.pick(special);
+        if (kind == 1) score(j, r) = base - std::fabs(score(j, r) - base);
+      }
+      const Real least = base + kThreshold;
+      if (kind == 1)
+        score(random.bits() % c.keys, r) =
+            random.integer(0, 1) == 0 ? least : std::nextafter(least, kInf<Real>);
+    }
+  }
+  void take(const BasicBuffer<Real>& scores) {
+    for (std::size_t i = 0; i < c.keys * c.pitch; ++i) tile[pending * c.pitch + i] = scores[i];
+  }
+
+  Real* scores() { return tile.data() + pending * c.pitch; }
+  Real& score(std::size_t j, std::size_t r) { return tile[(pending + j) * c.pitch + r]; }
+  Real score(std::size_t j, std::size_t r) const { return tile[(pending + j) * c.pitch + r]; }
+  bool needed(std::size_t j, std::size_t r) const {
+    return needs(ranges, r * c.vectors / c.pitch, j);
+  }
+  heed::RowState<Real> state() { return {row_max.data(), sum.data(), accumulators.data(), fresh}; }
+  bool intact() const {
+    return tile.intact() && row_max.intact() && sum.intact() &&
+           accumulators.intact_from(fresh ? 0 : c.features * c.pitch);
+  }
+
+  Case c;
+  bool fresh;
+  std::size_t pending;
+  heed::KeyRanges ranges;
+  BasicBuffer<Real> tile, row_max, sum, accumulators;
+};
+
+/// A difference as an exponent is off by its rounding, whose effect grows with it, 2^x by 1 ULP,
+/// and by both and a product's rounding whenever a row_max has moved since. Where nothing is left,
+/// any number does.
+template <class Real>
+Wide<Real> weight_error(Wide<Real> difference, Wide<Real> rise = 0, Wide<Real> moves = 0) {
+  constexpr Wide<Real> kMost = 8 * kFar<Real>;
+  const Wide<Real> distance = std::min(std::fabs(difference), kMost) + 2 * std::min(rise, kMost);
+  return std::expm1(kUnitOf<Real> * (kLn2 * distance + 2 + 3 * moves));
 }
 
+/// A weight as it should be. Next to the smallest normal number and below, it may have been
+/// flushed.
 template <class Real>
-Real moved_row_max(const Step<Real>& before, std::size_t r) {
-  Real largest = -kInf<Real>;
-  for (std::size_t j = 0; j < before.c.keys; ++j)
-    largest = std::max(largest, before.scores[j * before.c.pitch + r]);
-  const Real old = before.row_max[r];
-  return largest > old + kThreshold ? std::min(largest, kMax<Real>) : old;
-}
+struct Weight {
+  Weight(Real score, Wide<Real> row_max, Wide<Real> relative = -1) {
+    const Wide<Real> difference = std::min(score, kMax<Real>) - row_max;
+    value = std::exp2(difference);
+    bound = value * (relative < 0 ? weight_error<Real>(difference) : relative) +
+            (difference < kSmallestExponentOf<Real> + 1 ? kSmallestOf<Real> : 0);
+  }
+  double ratio(Real got) const {
+    return value == 0 ? wrong_unless(same_bits(got, Real{0})) : error_ratio(got, value, bound);
+  }
 
-/// The row's weights and their sum; returns the worst error / bound.
+  Wide<Real> value, bound;
+};
+
+/// What a kernel does beside the definition: `lazy`: maxima may move between any keys; `sums`:
+/// weights are summed.
+struct Manner {
+  bool lazy = false, sums = true;
+};
+
+/// The row of a step that a kernel has taken: the worst error / bound.
 template <class Real>
-double check_weights(const Step<Real>& before, const Step<Real>& after, std::size_t r, Real row_max,
-                     Wide<Real> factor, Wide<Real> factor_error) {
+double check_row(const Step<Real>& before, const Step<Real>& after, std::size_t r, Manner manner) {
+  Real largest = -kInf<Real>, lowest = kMax<Real>;
+  const Real old = before.row_max[r], moved = after.row_max[r];
+  bool has_nan = false, is_score = false;
+  for (std::size_t j = 0; j < before.c.keys; ++j) {
+    const Real score = std::min(before.score(j, r), kMax<Real>);
+    if (!before.needed(j, r)) {
+      if (!same_bits(before.score(j, r), after.score(j, r))) return HUGE_VAL;
+      continue;
+    }
+    if (std::isnan(before.score(j, r))) {
+      if (!std::isnan(after.score(j, r))) return HUGE_VAL;
+      has_nan = true;
+    }
+    largest = std::max(largest, score);
+    if (score > -kInf<Real>) lowest = std::min(lowest, score);
+    is_score = is_score || score == moved;
+  }
+  if (has_nan) return wrong_unless(!manner.sums || std::isnan(after.sum[r]));
+  const bool may_be = manner.lazy
+                          ? largest <= moved + kThreshold &&
+                                (same_bits(moved, old) || (is_score && moved > old + kThreshold))
+                          : moved == (largest > old + kThreshold ? largest : old);
+  if (!may_be) return HUGE_VAL;
+
+  const Wide<Real> rise = static_cast<Wide<Real>>(moved) - old;
+  const Wide<Real> factor = std::exp2(-rise);
+  const Wide<Real> moves = rise == 0 ? 0
+                           : manner.lazy
+                               ? std::min(static_cast<Wide<Real>>(before.c.keys), rise / 4)
+                               : 1;
+  const Wide<Real> scaled = rise == 0 ? 0 : weight_error<Real>(rise, 0, moves);
+  // Where a factor or a weight on the way is no normal number, all of which are below 2^8.
+  const Wide<Real> flush = manner.lazy ? 256 * kSmallestOf<Real> : 0;
   double worst = 0;
-  const Wide<Real> kept = before.sum[r] * factor;
-  Wide<Real> sum = kept;
-  Wide<Real> bound = kept * and_rounded<Real>(factor_error) + 512 * kSmallestOf<Real>;
-  for (std::size_t i = r; i < before.scores.size(); i += before.c.pitch) {
-    const Weight<Real> weight(before.scores[i], row_max);
-    worst = std::max(worst, weight.ratio(after.scores[i]));
-    sum += weight.value;
-    bound += weight.bound;
+  const auto check_scaled = [&](const auto& was, const auto& is, std::size_t rows) {
+    for (std::size_t i = r; i < rows * before.c.pitch; i += before.c.pitch) {
+      const Wide<Real> want = was[i] * factor;
+      const Wide<Real> lost = factor < 2 * kSmallestOf<Real> ? kSmallestOf<Real> : 0;
+      worst = std::max(
+          worst, rise == 0 ? wrong_unless(same_bits(is[i], was[i]))
+                           : error_ratio<Real>(is[i], want,
+                                               std::fabs(want) * scaled + std::fabs(was[i]) * lost +
+                                                   kUnderflowOf<Real> + flush));
+    }
+  };
+  check_scaled(before.tile, after.tile, before.pending);
+  if (!before.fresh) check_scaled(before.accumulators, after.accumulators, before.c.features);
+
+  Wide<Real> sum = before.sum[r] * factor;
+  Wide<Real> bound = sum * scaled + 512 * kSmallestOf<Real>;
+  // What has a weight before a row_max moves has it from a score of its own row.
+  const Wide<Real> risen =
+      moves == 0 ? 0 : std::min<Wide<Real>>(rise, largest - lowest + 2 * kThreshold);
+  for (std::size_t j = 0; j < before.c.keys; ++j) {
+    if (!before.needed(j, r)) continue;
+    const Real score = before.score(j, r);
+    Weight<Real> weight(score, moved);
+    if (manner.lazy && score > -kInf<Real>) {
+      const Wide<Real> difference = std::min(score, kMax<Real>) - static_cast<Wide<Real>>(moved);
+      weight.bound += flush + weight.value * weight_error<Real>(difference, risen, moves);
+      worst = std::max(worst, error_ratio(after.score(j, r), weight.value, weight.bound));
+    } else {
+      worst = std::max(worst, weight.ratio(after.score(j, r)));
+    }
+    if (manner.sums) sum += weight.value;
+    if (manner.sums) bound += weight.bound;
   }
   bound += gamma_of<Real>(static_cast<Wide<Real>>(before.c.keys)) * (sum + bound);
   return std::max(worst, error_ratio(after.sum[r], sum, bound));
 }
 
 template <class Real>
-double check_accumulators(const Step<Real>& before, const Step<Real>& after, std::size_t r,
-                          Wide<Real> factor, Wide<Real> factor_error) {
-  if (before.fresh) return 0;
-  return worst_of(before.c.features, 1, [&](std::size_t x, std::size_t) {
-    const Real old = before.accumulators[x * before.c.pitch + r];
-    const Real got = after.accumulators[x * before.c.pitch + r];
-    // A row that keeps its row_max keeps its bits.
-    if (factor == 1) return wrong_unless(same_bits(got, old));
-    const Wide<Real> want = old * factor;
-    const Wide<Real> flush = factor < 2 * kSmallestOf<Real> ? kSmallestOf<Real> : 0;
-    return error_ratio(got, want,
-                       std::fabs(want) * and_rounded<Real>(factor_error) + std::fabs(old) * flush +
-                           kUnderflowOf<Real>);
+double check_step(const Step<Real>& before, const Step<Real>& after, Manner manner = {}) {
+  const double worst = worst_of(before.c.pitch, 1, [&](std::size_t r, std::size_t) {
+    return check_row(before, after, r, manner);
   });
-}
-
-template <class Real>
-double check_row(const Step<Real>& before, const Step<Real>& after, std::size_t r) {
-  const Real row_max = moved_row_max(before, r);
-  if (!same_bits(after.row_max[r], row_max)) return HUGE_VAL;
-  const Wide<Real> difference = static_cast<Wide<Real>>(before.row_max[r]) - row_max;
-  const Wide<Real> factor = std::exp2(difference);
-  const Wide<Real> error = difference == 0 ? 0 : exp2_error<Real>(difference);
-  return std::max(check_weights(before, after, r, row_max, factor, error),
-                  check_accumulators(before, after, r, factor, error));
-}
-
-template <class Real>
-double check_step(const Table<Real>& kernels, Step<Real>& step) {
-  const Step<Real> before = step;
-  step.softmax(kernels);
-  const double worst = worst_of(
-      step.c.pitch, 1, [&](std::size_t r, std::size_t) { return check_row(before, step, r); });
-  CHECK(step.intact());
+  CHECK(after.intact());
   CHECK(worst <= 1);
   return worst;
 }
 
-/// Scores of the next step: rows whose maximum stays, creeps up below the threshold, jumps
-/// past it, or falls, far and near.
-template <class Real>
-void draw_scores(Step<Real>& step, Random& random) {
-  constexpr Real kShift[] = {0, 3, 6, 9, 20, kFar<Real>, -5, -kFar<Real> - 50};
-  for (std::size_t r = 0; r < step.c.pitch; ++r) {
-    const Real base = step.row_max[r] == heed::kNoRowMax<Real> ? 0 : step.row_max[r];
-    const Real shift = kShift[random.integer(0, 7)];
-    for (std::size_t i = r; i < step.scores.size(); i += step.c.pitch) {
-      const bool excluded = random.integer(0, 9) == 0;
-      step.scores[i] = excluded ? -kInf<Real> : base + shift + 2 * random.normal<Real>();
-    }
-  }
-}
-
-/// A step whose rows have all seen something.
-template <class Real>
-Step<Real> seen_step(const Case& c, Random& random) {
-  Step<Real> step(c, false);
-  step.row_max.fill([&] { return 10 * random.normal<Real>(); });
-  step.sum.fill([&] { return 1 + static_cast<Real>(random.unit()); });
-  for (std::size_t i = 0; i < c.features * c.pitch; ++i)
-    step.accumulators[i] = random.normal<Real>();
-  draw_scores(step, random);
-  return step;
-}
-
 }  // namespace
 
-TEMPLATE_TEST_CASE("softmax follows its definition over several steps", "[softmax]", float,
-                   double) {
-  for_each_case<TestType>(sizes(), [](const auto& kernels, const Case& c, Random& random) {
-    if (!c.unit) return 0.0;  // no strides here
-    Step<TestType> first(c, true);
-    draw_scores(first, random);
-    double worst = check_step(kernels, first);
-    auto next = seen_step<TestType>(c, random);
-    for (int i = 0; i < 3; ++i) {
-      worst = std::max(worst, check_step(kernels, next));
-      draw_scores(next, random);
+// Once maxima are final, exponentials make the same of them, bit for bit, and what they sum is
+// added to what is there.
+TEMPLATE_TEST_CASE("softmax follows its definition, and exponentials do what is left of it",
+                   "[softmax][exponentials]", float, double) {
+  using Real = TestType;
+  for_each_case<Real>(sizes(), [](const auto& kernels, const Case& c, Random& random) {
+    double worst = 0;
+    for (std::size_t i = 0; c.unit && i < 4; ++i) {  // no strides here
+      Step<Real> step(c, i == 0, i == 2 ? 8 : 0);
+      if (i > 0) step.draw_state(random);
+      step.draw_scores(random);
+      if (i == 3) {
+        step.ranges = draw_ranges(c.keys, c.vectors, random);
+        for (std::size_t at = 0; at < step.tile.size(); ++at)
+          if (!step.needed(at / c.pitch, at % c.pitch)) step.tile[at] = not_a_number<Real>();
+      }
+      const Step<Real> before = step;
+      kernels.panels.softmax(c.vectors, step.scores(), step.ranges, step.pending, step.state(),
+                             c.features);
+      worst = std::max(worst, check_step(before, step));
+      if (i > 0) continue;
+      Step<Real> left = before, added = before;
+      added.sum.fill([&] { return static_cast<Real>(10 * random.unit()); });
+      const auto others = added.sum;
+      for (Step<Real>* const of : {&left, &added}) {
+        for (std::size_t r = 0; r < c.pitch; ++r) of->row_max[r] = step.row_max[r];
+        kernels.panels.exponentials(c.vectors, of->scores(), c.keys, of->row_max.data(),
+                                    of->sum.data());
+        CHECK((of->intact() && same_bits(of->row_max, step.row_max)));
+      }
+      CHECK(all(c.pitch, [&](std::size_t r) {
+        return same_number(left.sum[r], step.sum[r]) &&
+               same_number(added.sum[r], others[r] + left.sum[r]) &&
+               all(c.keys,
+                   [&](std::size_t j) { return same_number(left.score(j, r), step.score(j, r)); });
+      }));
     }
     return worst;
   });
 }
 
-TEMPLATE_TEST_CASE("softmax rescales pending weights as accumulators", "[softmax]", float, double) {
-  constexpr std::size_t kPending = 8;
-  for_each_case<TestType>(tiles(kPending), [](const auto& kernels, const Case& c, Random& random) {
-    auto step = seen_step<TestType>(c, random);
-    Step<TestType> with_pending = step;
-    const std::size_t before = kPending * c.pitch;
-    auto tile = filled<TestType>(before + c.keys * c.pitch, [&](std::size_t i) {
-      return i < before ? step.accumulators[i] : step.scores[i - before];
-    });
-    step.softmax(kernels);
-    kernels.panels.softmax(c.vectors, tile.data() + before, heed::all_keys(c.keys), kPending,
-                           with_pending.state(), kPending);
-    CHECK(all(tile.size(), [&](std::size_t i) {
-      return same_bits(tile[i], i < before ? step.accumulators[i] : step.scores[i - before]);
-    }));
-    CHECK(tile.intact());
-    CHECK(with_pending.same_state(step));
-  });
-}
-
-TEMPLATE_TEST_CASE("softmax takes keys that a vector does not need as excluded", "[softmax]", float,
-                   double) {
-  for_each_case<TestType>(tiles(8), [](const auto& kernels, const Case& c, Random& random) {
-    auto step = seen_step<TestType>(c, random);
-    const heed::KeyRanges ranges = draw_ranges(c.keys, c.vectors, random);
-    const auto needed = [&](std::size_t i) {
-      return needs(ranges, i % c.pitch / kernels.panels.lanes, i / c.pitch);
-    };
-    Step<TestType> excluded = step;
-    for (std::size_t i = 0; i < step.scores.size(); ++i) {
-      if (needed(i)) continue;
-      excluded.scores[i] = -kInf<TestType>;
-      step.scores[i] = not_a_number<TestType>();
-    }
-    excluded.softmax(kernels);
-    step.softmax(kernels, ranges);
-    CHECK(all(step.scores.size(), [&](std::size_t i) {
-      return needed(i) ? same_bits(step.scores[i], excluded.scores[i]) : std::isnan(step.scores[i]);
-    }));
-    CHECK(step.intact());
-    CHECK(step.same_state(excluded));
-  });
-}
-
-TEMPLATE_TEST_CASE("softmax moves a row_max only past the threshold", "[softmax]", float, double) {
-  constexpr TestType threshold = kThreshold;
-  for_each_case<TestType>(panels(20, 5), [](const auto& kernels, const Case& c, Random& random) {
-    for (std::size_t row = 0; row < c.pitch; ++row)
-      for (const TestType rise : {threshold, std::nextafter(threshold, kInf<TestType>)}) {
-        INFO("row " << row << " rise " << rise);
-        auto step = seen_step<TestType>(c, random);
-        step.row_max.fill([] { return TestType{0}; });
-        step.scores.fill([&] { return random.normal<TestType>(); });
-        step.scores[2 * c.pitch + row] = rise;
-        check_step(kernels, step);
-        CHECK(step.row_max[row] == (rise > threshold ? rise : 0));
-      }
+TEST_CASE("pairs: softmax leaves row_sum to accumulate", "[pairs]") {
+  for_each_pairs(tiles(11), [](const auto&, const auto& pairs, const Case& c, Random& random) {
+    Step<float> step(c, false, 0);
+    step.draw_state(random);
+    step.draw_scores(random);
+    const Step<float> before = step;
+    pairs.products.softmax(c.vectors, step.scores(), step.ranges, 0, step.state(), c.features);
+    return check_step(before, step, {false, false});
   });
 }
 
@@ -206,13 +278,12 @@ TEMPLATE_TEST_CASE("softmax of special scores: the weights, and the row_max if i
   for_each_case<TestType>(panels(8, 3), [&](const auto& kernels, const Case& c, Random&) {
     for (const auto& row : rows) {
       INFO("scores " << row.scores[0] << " " << row.scores[1] << " " << row.scores[2]);
-      Step<TestType> step(c, true);
-      for (std::size_t i = 0; i < 3 * c.pitch; ++i) step.scores[i] = row.scores[i / c.pitch];
-      step.softmax(kernels);
+      Step<TestType> step(c, true, 0);
+      for (std::size_t i = 0; i < 3 * c.pitch; ++i) step.tile[i] = row.scores[i / c.pitch];
+      kernels.panels.softmax(c.vectors, step.scores(), step.ranges, 0, step.state(), c.features);
       CHECK(step.intact());
-      CHECK(all(3 * c.pitch, [&](std::size_t i) {
-        return same_bits(step.scores[i], row.weights[i / c.pitch]);
-      }));
+      CHECK(all(3 * c.pitch,
+                [&](std::size_t i) { return same_bits(step.tile[i], row.weights[i / c.pitch]); }));
       const TestType sum = row.weights[0] + row.weights[1] + row.weights[2];
       CHECK(all(c.pitch, [&](std::size_t r) {
         return same_bits(step.sum[r], sum) && same_bits(step.row_max[r], row.row_max);
@@ -221,41 +292,91 @@ TEMPLATE_TEST_CASE("softmax of special scores: the weights, and the row_max if i
   });
 }
 
-TEMPLATE_TEST_CASE("softmax of +inf forgets what was seen before, and only that row's", "[softmax]",
-                   float, double) {
-  constexpr TestType inf = kInf<TestType>;
-  for_each_case<TestType>(panels(24, 6), [](const auto& kernels, const Case& c, Random& random) {
-    for (std::size_t row = 0; row < c.pitch; ++row) {
-      INFO("row " << row);
-      auto step = seen_step<TestType>(c, random);
-      step.scores[3 * c.pitch + row] = inf;
-      check_step(kernels, step);
-      CHECK(step.sum[row] == 1);
-      draw_scores(step, random);  // and +inf once more, beside a row_max at the largest number
-      for (std::size_t j = 0; j < c.keys; ++j) step.scores[j * c.pitch + row] = j == 5 ? inf : 0;
-      step.softmax(kernels);
-      CHECK(step.sum[row] == 2);
-      CHECK(step.row_max[row] == kMax<TestType>);
-    }
-  });
+// Of scores that climb or fall steeply, of keys with infinities and queries with NaN, too.
+TEMPLATE_TEST_CASE("qk_softmax is scores and softmax in one", "[pairs][qk_softmax]", float,
+                   double) {
+  using Real = TestType;
+  for_each_products<Real>(
+      sizes(), [](const auto&, const Tested<Real>& tested, Case c, Random& random) {
+        if (!tested.plain() && !tested.pairs()) return 0.0;
+        constexpr std::size_t kPending = 3;
+        c.keys = round_up(c.keys, kPadding);
+        Queries<Real> q(tested, c, random, 0.7F, c.pitch);
+        const std::int64_t kind = random.integer(0, 3);
+        const auto slope = random.pick<Real>({0.5F, 3, 9, 40, 200, -200});
+        for (std::size_t j = 0; kind == 0 && j < c.keys; ++j)
+          q.key.at(j, 0) = tested.number(random) + slope * static_cast<Real>(j);
+        for (std::size_t r = 0; kind == 0 && r < c.pitch; ++r) q.rows.at(r, 0) = r % 3 == 0 ? 0 : 1;
+        if (kind == 1) q.key.at(random.bits() % c.keys, 0) = kInf<Real>;
+        for (std::size_t r = 0; kind == 1 && r < c.pitch; ++r)
+          q.rows.at(r, 0) = static_cast<Real>(random.integer(-1, 1));
+        if (kind < 2 && c.features > 2)
+          q.rows.at(random.bits() % c.pitch, 2) = not_a_number<Real>();
+        q.lay_out();
+        const auto scores = q.scores();
+        c.features = 11;  // of the accumulators
+        Step<Real> step(c, false, kPending);
+        step.draw_state(random);
+        step.take(scores);
+        const Step<Real> before = step;
+        tested.products.qk_softmax(c.vectors, q.view(), c.keys, q.panel.data(), q.c.features,
+                                   step.scores(), kPending, step.state(), c.features);
+        return check_step(before, step, {true, tested.plain()});
+      });
 }
 
-TEMPLATE_TEST_CASE("softmax with a NaN makes that row NaN, and no other", "[softmax]", float,
-                   double) {
-  for_each_case<TestType>(panels(8, 7), [](const auto& kernels, const Case& c, Random& random) {
-    for (std::size_t at = 0; at < c.keys * c.pitch; ++at) {
-      const std::size_t row = at % c.pitch;
-      INFO("key " << at / c.pitch << " row " << row);
-      auto step = seen_step<TestType>(c, random);
-      Step<TestType> with_nan = step;
-      with_nan.scores[at] = not_a_number<TestType>();
-      step.softmax(kernels);
-      with_nan.softmax(kernels);
-      CHECK(all(c.pitch, [&](std::size_t r) {
-        return r == row || same_bits(step.sum[r], with_nan.sum[r]);
-      }));
-      CHECK(std::isnan(with_nan.sum[row]));
-      CHECK(std::isnan(with_nan.scores[at]));
-    }
+// Their difference is rounded once: what is whole is taken off exactly. A score of -inf has no
+// gradient, whatever that of its probability and delta are; rows whose log-sum-exp is +inf have
+// none either, and of NaN all are NaN.
+TEMPLATE_TEST_CASE("softmax_gradient gives probabilities, and gradients of scores",
+                   "[softmax_gradient]", float, double) {
+  using Real = TestType;
+  static const std::vector<Real> special = {not_a_number<Real>(), kInf<Real>, -kInf<Real>};
+  for_each_case<Real>(tiles(), [](const auto& kernels, const Case& c, Random& random) {
+    // The whole part is 0, as of the order of a probability, or as large as it may be.
+    const std::vector<std::int64_t> mosts = {0, 200, static_cast<std::int64_t>(heed::kMostWhole)};
+    const auto whole = filled<Real>(c.pitch, [&] {
+      const std::int64_t most = random.pick(mosts);
+      return static_cast<Real>(random.integer(-most, most));
+    });
+    const auto rest = filled<Real>(c.pitch, [&] {
+      const std::int64_t kind = random.integer(0, 19);
+      return kind == 0 ? kInf<Real> : kind == 1 ? not_a_number<Real>() : 20 * random.normal<Real>();
+    });
+    const auto delta = filled<Real>(c.pitch, [&] {
+      return random.integer(0, 9) == 0 ? not_a_number<Real>() : random.normal<Real>();
+    });
+    auto gradients = normals<Real>(c.keys * c.pitch, random);
+    auto scores = filled<Real>(c.keys * c.pitch, [&](std::size_t i) {
+      const std::int64_t kind = random.integer(0, 9);
+      const Real lse =
+          whole[i % c.pitch] + (std::isfinite(rest[i % c.pitch]) ? rest[i % c.pitch] : 0);
+      return kind == 0 ? -kInf<Real>
+                       : lse + 1 - (kind == 1 ? 3000 : 30) * static_cast<Real>(1 - random.unit());
+    });
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      if (scores[i] == -kInf<Real>) gradients[i] = random.pick(special);
+    const auto scores_before = scores, gradients_before = gradients;
+    kernels.panels.softmax_gradient(c.vectors, scores.data(), c.keys, whole.data(), rest.data(),
+                                    delta.data(), gradients.data());
+    CHECK((scores.intact() && gradients.intact() && whole.intact() && rest.intact() &&
+           delta.intact()));
+    return worst_of(c.keys, c.pitch, [&](std::size_t j, std::size_t r) {
+      const std::size_t at = j * c.pitch + r;
+      const Real probability = scores[at], gradient = gradients[at];
+      if (std::isnan(rest[r]))
+        return wrong_unless(scores_before[at] == -kInf<Real> ||
+                            (std::isnan(probability) && std::isnan(gradient)));
+      const Real from_rest = scores_before[at] - rest[r];
+      if (from_rest == -kInf<Real> && (scores_before[at] == -kInf<Real> || !std::isnan(delta[r])))
+        return wrong_unless(probability == 0 && gradient == 0);
+      const Weight<Real> weight(from_rest, whole[r], weight_error<Real>(0));
+      // The probability that is there, times a difference: two roundings.
+      const Wide<Real> want =
+          probability * (static_cast<Wide<Real>>(gradients_before[at]) - delta[r]);
+      return std::max(weight.ratio(probability),
+                      error_ratio(gradient, want,
+                                  gamma_of<Real>(2) * std::fabs(want) + 2 * kUnderflowOf<Real>));
+    });
   });
 }
