@@ -3,8 +3,7 @@
 
 #include "api/heed.h"
 #include "api/shim.hpp"
-#include "engine/graph/attention.hpp"
-#include "engine/graph/backward/backward.hpp"
+#include "engine/graph/backward/plan.hpp"
 #include "engine/graph/plan.hpp"
 #include "engine/runtime/structs.hpp"
 

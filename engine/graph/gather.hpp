@@ -14,10 +14,6 @@
 
 namespace heed {
 
-/// Edges that are computed together: their scores fit the L1 cache. They share a decision to
-/// rescale, so bits depend on this number.
-inline constexpr std::size_t kBatch = 32;
-
 /// Rows are prefetched about this many bytes before they are needed: enough to cover the latency of
 /// memory, few enough to be still in the L1 cache then.
 inline constexpr std::int64_t kBytesAhead = 4096;

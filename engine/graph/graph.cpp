@@ -2,96 +2,11 @@
 
 #include <algorithm>
 
-#include "engine/graph/edges.hpp"
-#include "engine/parallel/ranges.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/tensor/layout.hpp"
 
 namespace heed {
 namespace {
-
-/// Writes the sorted edges into the graph; duplicates that are removed come at the end.
-template <class Index>
-class Writer {
- public:
-  Writer(heed_graph& graph, Array<Index>& given, const Array<Edge<Index>>& edges, bool remove)
-      : graph_(graph),
-        given_(given),
-        edges_(edges),
-        remove_(remove),
-        ranges_(Ranges::of(graph.context->threads, static_cast<std::int64_t>(edges.size()))),
-        kept_(graph.context->allocator, ranges_.ranges + 1) {}
-
-  void write() {
-    const heed_context& context = *graph_.context;
-    each_range(context.threads, ranges_, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
-      kept_[r + 1] = 0;
-      for (std::int64_t e = begin; e < end; ++e) kept_[r + 1] += stays(e) ? 1 : 0;
-    });
-    kept_[0] = 0;
-    for (std::int64_t r = 0; r < ranges_.ranges; ++r) kept_[r + 1] += kept_[r];
-    graph_.edges = kept_[ranges_.ranges];
-    graph_.others = Array<std::int32_t>(context.allocator, graph_.edges + kSourcesAhead);
-    if (!in_place())
-      given_ = Array<Index>(context.allocator, static_cast<std::int64_t>(edges_.size()));
-    each_range(context.threads, ranges_, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
-      write_range(begin, end, kept_[r]);
-    });
-    std::fill_n(graph_.others.data() + graph_.edges, kSourcesAhead, 0);
-    const std::int64_t after = edges_.size() > 0 ? edges_[size() - 1].destination + 1 : 0;
-    std::fill(graph_.offsets.data() + after, graph_.offsets.end(), graph_.edges);
-  }
-
- private:
-  std::int64_t size() const { return static_cast<std::int64_t>(edges_.size()); }
-
-  bool stays(std::int64_t e) const {
-    return !remove_ || e == 0 || edges_[e].source != edges_[e - 1].source ||
-           edges_[e].destination != edges_[e - 1].destination;
-  }
-
-  /// Whether the caller's order is the sorted one.
-  bool in_place() const {
-    return graph_.edges == size() &&
-           first_where(graph_.context->threads, size(), [&](std::int64_t e) {
-             return static_cast<std::int64_t>(edges_[e].given) != e;
-           }) == size();
-  }
-
-  /// Of the edges before `begin`, `kept` stay.
-  void write_range(std::int64_t begin, std::int64_t end, std::int64_t kept) {
-    std::int64_t removed = graph_.edges + begin - kept;
-    for (std::int64_t e = begin; e < end; ++e) {
-      const Edge<Index>& edge = edges_[e];
-      const bool stay = stays(e);
-      if (given_.size() > 0) given_[stay ? kept : removed] = edge.given;
-      removed += stay ? 0 : 1;
-      if (!stay) continue;
-      const std::int64_t last = e == 0 ? -1 : std::int64_t{edges_[e - 1].destination};
-      std::fill(graph_.offsets.data() + last + 1, graph_.offsets.data() + edge.destination + 1,
-                kept);
-      graph_.others[kept++] = static_cast<std::int32_t>(edge.source);
-    }
-  }
-
-  heed_graph& graph_;
-  Array<Index>& given_;
-  const Array<Edge<Index>>& edges_;
-  const bool remove_;
-  const Ranges ranges_;
-  Array<std::int64_t> kept_;  ///< [ranges + 1] edges kept before each range
-};
-
-template <class Index>
-void fill(heed_graph& graph, Array<Index>& given, const heed_graph_desc& desc) {
-  const heed_context& context = *graph.context;
-  Array<Edge<Index>> edges = read_edges<Index>(context, desc);
-  sort_edges(context, std::max(graph.nodes, graph.sources()), edges);
-  const bool listed = desc.offsets == nullptr;
-  const bool remove = desc.duplicates == HEED_DUPLICATES_REMOVE ||
-                      (desc.duplicates == HEED_DUPLICATES_DEFAULT && listed);
-  Writer<Index>(graph, given, edges, remove).write();
-}
 
 void count(heed_graph& graph) {
   for (std::int64_t n = 0; n < graph.nodes; ++n) {
@@ -99,6 +14,66 @@ void count(heed_graph& graph) {
     graph.isolated += edges == 0 ? 1 : 0;
     graph.most = std::max(graph.most, edges);
   }
+}
+
+/// Calls whole(first, last) for runs of nodes and on_hub(node) for hubs, in order.
+template <class Whole, class OnHub>
+void each_run(const heed_graph& graph, const EdgeOrder& order, Whole&& whole, OnHub&& on_hub) {
+  std::int64_t first = 0;
+  std::int64_t size = 0;
+  const auto flush = [&](std::int64_t last) {
+    if (first < last) whole(first, last);
+    first = last;
+    size = 0;
+  };
+  for (std::int64_t n = 0; n < graph.nodes; ++n) {
+    const std::int64_t edges = order.offsets[n + 1] - order.offsets[n];
+    if (edges > kHubEdges) {
+      flush(n);
+      on_hub(n);
+      first = n + 1;
+      continue;
+    }
+    size += edges + 1;
+    if (size >= kPartSize) flush(n + 1);
+  }
+  flush(graph.nodes);
+}
+
+std::int64_t splits_of(const EdgeOrder& order, std::int64_t hub) {
+  return (order.offsets[hub + 1] - order.offsets[hub] + kHubEdges - 1) / kHubEdges;
+}
+
+/// Cuts an order of the graph's edges into even parts, which depend on the graph alone.
+void cut_into_parts(const heed_graph& graph, EdgeOrder& order) {
+  std::int64_t parts = 0;
+  std::int64_t hubs = 0;
+  each_run(
+      graph, order, [&](std::int64_t, std::int64_t) { ++parts; },
+      [&](std::int64_t n) {
+        parts += splits_of(order, n);
+        ++hubs;
+      });
+  order.parts = Array<Part>(graph.context->allocator, parts);
+  order.hubs = Array<Hub>(graph.context->allocator, hubs);
+
+  Part* part = order.parts.data();
+  Hub* hub = order.hubs.data();
+  std::int32_t split = 0;
+  each_run(
+      graph, order,
+      [&](std::int64_t first, std::int64_t last) {
+        *part++ = {order.offsets[first], order.offsets[last], static_cast<std::int32_t>(first),
+                   static_cast<std::int32_t>(last), kNoSplit};
+      },
+      [&](std::int64_t n) {
+        const auto node = static_cast<std::int32_t>(n);
+        *hub++ = {node, static_cast<std::int32_t>(splits_of(order, n)), split,
+                  static_cast<std::int32_t>(part - order.parts.data())};
+        for (std::int64_t e = order.offsets[n]; e < order.offsets[n + 1]; e += kHubEdges)
+          *part++ = {e, std::min(e + kHubEdges, order.offsets[n + 1]), node, node + 1, split++};
+      });
+  order.splits = split;
 }
 
 }  // namespace
@@ -146,15 +121,14 @@ heed_graph* make_graph(const heed_context& context, const heed_graph_desc& desc)
     graph->nodes = desc.nodes;
     graph->source_nodes = desc.source_nodes;
     graph->edges_given = desc.edges;
-    graph->offsets = Array<std::int64_t>(context.allocator, desc.nodes + 1);
-    if (desc.edges <= UINT32_MAX) {
-      fill(*graph, graph->given32, desc);
-    } else {
-      fill(*graph, graph->given64, desc);
-    }
+    sort_edges(*graph, desc);
     count(*graph);
     cut_into_parts(*graph, *graph);
-    if (desc.reverse != 0) make_outgoing(*graph);
+    if (desc.reverse != 0) {
+      sort_outgoing(*graph);
+      cut_into_parts(*graph, graph->outgoing);
+      graph->reversible = true;
+    }
   } catch (...) {
     graph->context = &context;
     release(graph);

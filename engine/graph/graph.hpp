@@ -19,6 +19,10 @@ inline constexpr std::int64_t kPartSize = 2048;
 /// merged. So bits depend on this number.
 inline constexpr std::int64_t kHubEdges = 8192;
 
+/// Edges that are computed together: their scores fit the L1 cache. They share a decision to
+/// rescale, so bits depend on this number.
+inline constexpr std::size_t kBatch = 32;
+
 /// The last end of an edge is followed by this many more, all node 0, for code that looks ahead.
 inline constexpr std::int64_t kSourcesAhead = 32;
 
@@ -89,11 +93,14 @@ void validate(const heed_graph_desc& desc);
 /// caller's arrays.
 heed_graph* make_graph(const heed_context& context, const heed_graph_desc& desc);
 
-/// Sorts the edges of a graph by source too.
-void make_outgoing(heed_graph& graph);
+/// Throws an Error that names the first invalid entry of the caller's arrays.
+void check_edges(const heed_context& context, const heed_graph_desc& desc);
 
-/// Fills in the parts, hubs and splits of an order of the graph's edges.
-void cut_into_parts(const heed_graph& graph, EdgeOrder& order);
+/// Fills in the edges of a checked descriptor, sorted by destination.
+void sort_edges(heed_graph& graph, const heed_graph_desc& desc);
+
+/// Sorts the edges of a graph by source too.
+void sort_outgoing(heed_graph& graph);
 
 /// Bytes that the graph holds.
 std::size_t bytes_of(const heed_graph& graph);

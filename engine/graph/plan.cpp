@@ -22,58 +22,6 @@ std::size_t checked(const Offsets& rooms, const char* what, const GraphProblem& 
                           {"desc.edge_width", p.edge_width}});
 }
 
-NodeSlab lay_out_slab(const heed_graph_attention_plan& plan, const GraphSizes& s) {
-  const GraphProblem& p = plan.problem;
-  constexpr auto kEdges = static_cast<std::int64_t>(kBatch);
-  constexpr auto kPanel = static_cast<std::int64_t>(kMaxPanel);
-  Offsets rooms;
-  const auto numbers = [&](Size count, Size each) { return rooms.take(count, each, s.number); };
-  NodeSlab slab{};
-  slab.query = numbers(s.heads, s.features);
-  slab.edge_query = numbers(s.heads, s.edge_width);
-  const auto copied = [&](const Layout& layout, std::int64_t features, Size padded) {
-    const bool in_place = with_real(
-        p.float64, [&](auto real) { return Gather<decltype(real)>::in_place(layout, features); });
-    return numbers(in_place ? 0 : kEdges * padded, s.heads);
-  };
-  slab.keys = copied(plan.key, p.features, s.features);
-  slab.values = copied(plan.value, p.value_features, s.value_features);
-  slab.edge_data = numbers(kEdges, s.edge_width);
-  const std::int64_t widest =
-      std::max({s.features.value(), s.value_features.value(), s.edge_width.value()});
-  slab.isolated = numbers(kEdges * widest, s.heads);
-  slab.bias = numbers(kPanel, kEdges);
-  slab.scores = numbers(kEdges, kPanel);
-  slab.products = numbers(s.edge_width, kPanel);
-  slab.row_max = numbers(s.padded_heads, 1);
-  slab.row_sum = numbers(s.padded_heads, 1);
-  slab.factors = numbers(s.padded_heads, 1);
-  slab.chosen = rooms.take(p.hard ? s.padded_heads : 0, 1, sizeof(std::int64_t));
-  slab.sums = numbers(s.heads, s.value_features);
-  slab.edge_sums = numbers(s.heads, s.edge_width);
-  slab.row = numbers(s.heads, s.value_features);
-  slab.data = numbers(s.width, 1);
-  const bool per_node = p.inputs == HEED_GRAPH_PER_NODE;
-  const Size out = s.heads * std::max(s.features.value(), s.value_features.value());
-  slab.matrix = numbers(per_node ? kEdges : 0, std::max(s.width.value(), out.value()));
-  slab.projected = numbers(per_node ? std::max(s.width.value(), out.value()) : 0, 1);
-  slab.bytes = checked(rooms, "a thread's workspace", p);
-  return slab;
-}
-
-SplitSlab lay_out_split(const GraphProblem& p, const GraphSizes& s) {
-  Offsets rooms;
-  SplitSlab split{};
-  split.row_max = rooms.take(s.heads, 1, s.number);
-  split.row_sum = rooms.take(s.heads, 1, s.number);
-  split.lse = rooms.take(s.heads, 1, sizeof(double));
-  split.chosen = rooms.take(p.hard ? s.heads : 0, 1, sizeof(std::int64_t));
-  split.sums = rooms.take(s.heads, s.value_features, s.number);
-  split.edge_sums = rooms.take(s.heads, s.edge_width, s.number);
-  split.bytes = checked(rooms, "what a part of a node leaves", p);
-  return split;
-}
-
 GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const GraphSizes& s) {
   const GraphProblem& p = plan.problem;
   const std::int64_t splits = plan.graph->splits;
@@ -152,17 +100,25 @@ void share_out(heed_graph_attention_plan& plan) {
 
 }  // namespace
 
-GraphSizes sizes_of(const GraphProblem& p) {
-  return with_real(p.float64, [&](auto real) -> GraphSizes {
+GraphSizes sizes_of(const heed_graph_attention_plan& plan) {
+  const GraphProblem& p = plan.problem;
+  return with_real(p.float64, [&](auto real) {
     using Real = decltype(real);
     const auto padded = [](std::int64_t features) { return Gather<Real>::padded(features); };
-    return {sizeof(Real),
-            p.heads,
-            round_up(p.heads, static_cast<std::int64_t>(kMaxPanel)),
-            padded(p.features),
-            padded(p.value_features),
-            padded(p.edge_width),
-            padded(p.width)};
+    GraphSizes s;
+    s.number = sizeof(Real);
+    s.heads = p.heads;
+    s.padded_heads = round_up(p.heads, GraphBuffers::kPanel);
+    s.features = padded(p.features);
+    s.value_features = padded(p.value_features);
+    s.edge_width = padded(p.edge_width);
+    s.width = padded(p.width);
+    s.hard = p.hard;
+    s.copies_keys = !Gather<Real>::in_place(plan.key, p.features);
+    s.copies_values = !Gather<Real>::in_place(plan.value, p.value_features);
+    const Size out = s.heads * std::max(s.features.value(), s.value_features.value());
+    if (p.inputs == HEED_GRAPH_PER_NODE) s.matrix_row = std::max(s.width.value(), out.value());
+    return s;
   });
 }
 
@@ -181,9 +137,11 @@ heed_graph_attention_plan make_plan(const heed_context& context, const heed_grap
   }
   plan.gathered_bytes = bytes_per_edge(plan) * static_cast<double>(graph.edges);
   share_out(plan);
-  const GraphSizes sizes = sizes_of(problem);
-  plan.slab = lay_out_slab(plan, sizes);
-  plan.split = lay_out_split(problem, sizes);
+  const GraphSizes sizes = sizes_of(plan);
+  plan.slab = NodeSlab{{sizes, {}}};
+  plan.slab.bytes = checked(plan.slab.rooms, "a thread's workspace", problem);
+  plan.split = SplitSlab{{sizes, {}}};
+  plan.split.bytes = checked(plan.split.rooms, "what a part of a node leaves", problem);
   if (graph.nodes > 0) plan.space = lay_out_space(plan, sizes);
   return plan;
 }

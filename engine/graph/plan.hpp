@@ -1,59 +1,79 @@
-// How attention over a graph is run: how parts are shared out, and the workspace they need.
+// Attention over a graph, planned and run: how parts are shared out, and the workspace they need.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "engine/graph/graph.hpp"
 #include "engine/graph/problem.hpp"
 #include "engine/projection/matmul.hpp"
-#include "engine/runtime/sizes.hpp"
+#include "engine/runtime/workspace.hpp"
 
 namespace heed {
 
 /// The sizes that buffers are made of, padded as kernels want them.
 struct GraphSizes {
-  std::int64_t number;  ///< bytes of one
-  Size heads;           ///< as they are
-  Size padded_heads, features, value_features, edge_width, width;
+  std::int64_t number = 0;  ///< bytes of one
+  Size heads = 0;           ///< as they are
+  Size padded_heads = 0, features = 0, value_features = 0, edge_width = 0, width = 0;
+  bool hard = false;
+  bool copies_keys = false, copies_values = false;  ///< rows cannot be read where they lie
+  Size matrix_row = 0;  ///< the longest row or column of a node's own matrix; 0: there is none
 };
-GraphSizes sizes_of(const GraphProblem& problem);
+GraphSizes sizes_of(const heed_graph_attention_plan& plan);
 
-/// Offsets, in bytes, into the slab of workspace that one thread works in. Numbers are of the
-/// arithmetic's type; features and edge_width are padded for the kernels (gather.hpp), heads to
-/// whole panels.
-struct NodeSlab {
-  std::size_t query;       ///< [heads][features] of one node, scaled
-  std::size_t edge_query;  ///< [heads][edge_width] W_edge_key times the node's query
-  std::size_t keys;        ///< [kBatch][heads][features] rows, if they must be copied
-  std::size_t values;      ///< [kBatch][heads][value_features], likewise
-  std::size_t edge_data;   ///< [kBatch][edge_width]
-  std::size_t isolated;    ///< [kBatch][heads] rows of any kind where heads leave edges out
-  std::size_t bias;        ///< [heads of a panel][kBatch]
-  std::size_t scores;      ///< [kBatch][kMaxPanel] scores, then probabilities
-  std::size_t products;    ///< [edge_width][kMaxPanel] products with matrices of edge data
-  std::size_t row_max;     ///< [heads] see RowState
-  std::size_t row_sum;     ///< [heads]
-  std::size_t factors;     ///< [heads] by which sums are multiplied
-  std::size_t chosen;      ///< [heads] int64: the edge of the largest score; hard attention only
-  std::size_t sums;        ///< [heads][value_features] weighted values
-  std::size_t edge_sums;   ///< [heads][edge_width] weighted edge data
-  std::size_t row;         ///< [heads][value_features] of out
-  std::size_t data;        ///< [width] of data
-  std::size_t matrix;      ///< [kBatch][features in or out] copied rows of a node's matrix
-  std::size_t projected;   ///< [the longer of the two] a row times such a matrix
-  std::size_t bytes;
+/// Buffers of numbers of the arithmetic's type, laid out as they are declared: offsets, in bytes.
+struct GraphBuffers {
+  GraphSizes s;
+  Offsets rooms;
+
+  static constexpr auto kEdges = static_cast<std::int64_t>(kBatch);
+  static constexpr auto kPanel = static_cast<std::int64_t>(kMaxPanel);
+  std::size_t numbers(Size rows, Size columns) { return rooms.take(rows, columns, s.number); }
 };
 
-/// Offsets within the results of a hub's split.
-struct SplitSlab {
-  std::size_t row_max;
-  std::size_t row_sum;
-  std::size_t lse;  ///< [heads] double, relative to the hub's largest row_max
-  std::size_t chosen;
-  std::size_t sums;       ///< divided by `sum`
-  std::size_t edge_sums;  ///< likewise
-  std::size_t bytes;
+/// The slab of workspace that one thread works in.
+struct NodeSlab : GraphBuffers {
+  std::size_t query = numbers(s.heads, s.features);         ///< of one node, scaled
+  std::size_t edge_query = numbers(s.heads, s.edge_width);  ///< W_edge_key times that
+  std::size_t keys = numbers(s.copies_keys ? kEdges * s.features : 0, s.heads);
+  std::size_t values = numbers(s.copies_values ? kEdges * s.value_features : 0, s.heads);
+  std::size_t edge_data = numbers(kEdges, s.edge_width);
+  std::size_t isolated =
+      numbers(kEdges * widest(), s.heads);  ///< rows of any kind that heads leave out
+  std::size_t bias = numbers(kPanel, kEdges);
+  std::size_t scores = numbers(kEdges, kPanel);          ///< then probabilities
+  std::size_t products = numbers(s.edge_width, kPanel);  ///< with matrices of edge data
+  std::size_t row_max = numbers(s.padded_heads, 1);      ///< see RowState
+  std::size_t row_sum = numbers(s.padded_heads, 1);
+  std::size_t factors = numbers(s.padded_heads, 1);  ///< by which sums are multiplied
+  /// int64: the edge of the largest score.
+  std::size_t chosen = rooms.take(s.hard ? s.padded_heads : 0, 1, sizeof(std::int64_t));
+  std::size_t sums = numbers(s.heads, s.value_features);   ///< weighted values
+  std::size_t edge_sums = numbers(s.heads, s.edge_width);  ///< weighted edge data
+  std::size_t row = numbers(s.heads, s.value_features);    ///< of out
+  std::size_t data = numbers(s.width, 1);
+  std::size_t matrix = numbers(kEdges, s.matrix_row);  ///< copied rows
+  std::size_t projected = numbers(s.matrix_row, 1);    ///< a row times a node's own matrix
+  std::size_t bytes = 0;
+
+ private:
+  Size widest() const {
+    return std::max({s.features.value(), s.value_features.value(), s.edge_width.value()});
+  }
+};
+
+/// The results of a hub's split.
+struct SplitSlab : GraphBuffers {
+  std::size_t row_max = numbers(s.heads, 1);
+  std::size_t row_sum = numbers(s.heads, 1);
+  /// double, relative to the hub's largest row_max.
+  std::size_t lse = rooms.take(s.heads, 1, sizeof(double));
+  std::size_t chosen = rooms.take(s.hard ? s.heads : 0, 1, sizeof(std::int64_t));
+  std::size_t sums = numbers(s.heads, s.value_features);   ///< divided by row_sum
+  std::size_t edge_sums = numbers(s.heads, s.edge_width);  ///< likewise
+  std::size_t bytes = 0;
 };
 
 /// Offsets into the workspace.
@@ -100,6 +120,15 @@ namespace heed {
 /// set alone.
 heed_graph_attention_plan make_plan(const heed_context& context, const heed_graph& graph,
                                     const GraphProblem& problem);
+
+/// Throws an Error before the first output is written, or not at all.
+void run_plan(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+              void* workspace, std::size_t bytes);
+
+/// Computes the projections of the first step alone. Throws an Error as run_plan does.
+heed_graph_projections project_plan(const heed_graph_attention_plan& plan,
+                                    const heed_graph_attention_args& args, void* workspace,
+                                    std::size_t bytes);
 
 // ---- HEED_VERBOSE=1: one line on stderr for each run ---------------------------------------
 

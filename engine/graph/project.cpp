@@ -1,5 +1,3 @@
-#include "engine/graph/project.hpp"
-
 #include "engine/graph/node_products.hpp"
 #include "engine/parallel/parallel_for.hpp"
 

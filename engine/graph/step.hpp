@@ -91,4 +91,14 @@ void each_batch(std::int64_t begin, std::int64_t end, Function&& function) {
     function(Batch{e, static_cast<std::size_t>(std::min(kStep, end - e))});
 }
 
+/// Projects data to queries, keys and values in the workspace, and points the step at them.
+void project(GraphStep& step);
+
+/// Computes a step's results from its queries, keys and values.
+void run_step(const GraphStep& step);
+
+/// Copies the matrices over edge data into the workspace, as EdgeMatrix wants them.
+void widen_edge_matrices(const heed_graph_attention_plan& plan,
+                         const heed_graph_attention_args& args, std::byte* workspace);
+
 }  // namespace heed

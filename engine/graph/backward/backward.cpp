@@ -1,14 +1,9 @@
 // The steps of a run, the last first. Each goes over the edges twice: by destination, where softmax
 // is, and by source, where keys and values gather what they are due. Nothing is kept in between but
 // log-sum-exp and delta of every node and head.
-#include "engine/graph/backward/backward.hpp"
-
-#include "engine/graph/attention.hpp"
 #include "engine/graph/backward/incoming.hpp"
 #include "engine/graph/backward/matrices.hpp"
 #include "engine/graph/backward/outgoing.hpp"
-#include "engine/graph/plan.hpp"
-#include "engine/graph/project.hpp"
 #include "engine/parallel/ranges.hpp"
 #include "engine/runtime/text.hpp"
 #include "engine/runtime/workspace.hpp"

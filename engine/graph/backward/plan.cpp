@@ -18,41 +18,6 @@ std::size_t checked(const Offsets& rooms, const char* what, const GraphProblem& 
                           {"steps", p.steps}});
 }
 
-NodeSums lay_out_sums(const GraphSizes& s) {
-  NodeSums sums{};
-  sums.values = (s.heads * s.features).value();
-  sums.edge_keys = (Size(sums.values) + s.heads * s.value_features).value();
-  sums.edge_values = (Size(sums.edge_keys) + s.heads * s.edge_width).value();
-  sums.numbers = (Size(sums.edge_values) + s.heads * s.edge_width).value();
-  return sums;
-}
-
-GraphBackwardSlab lay_out_slab(const GraphProblem& p, const GraphSizes& s, const NodeSums& sums) {
-  constexpr auto kEdges = static_cast<std::int64_t>(kBatch);
-  constexpr auto kPanel = static_cast<std::int64_t>(kMaxPanel);
-  Offsets rooms;
-  const auto numbers = [&](Size count, Size each) { return rooms.take(count, each, s.number); };
-  GraphBackwardSlab slab{};
-  slab.grad = numbers(s.heads, s.value_features);
-  slab.edge_grad = numbers(s.heads, s.edge_width);
-  slab.lse = numbers(s.padded_heads, 1);
-  slab.shift = numbers(s.padded_heads, 1);
-  slab.delta = numbers(s.padded_heads, 1);
-  slab.gradients = numbers(kEdges, kPanel);
-  slab.tanh = numbers(kEdges, kPanel);
-  slab.keys = numbers(kEdges * s.features, s.heads);
-  slab.values = numbers(kEdges * s.value_features, s.heads);
-  slab.edge_rows = numbers(kEdges, s.edge_width);
-  slab.bias_sums = numbers(kEdges, 1);
-  slab.sums = numbers(sums.numbers, 1);
-  const std::int64_t widest =
-      std::max({(s.heads * s.features).value(), (s.heads * s.value_features).value(),
-                s.width.value(), s.edge_width.value(), s.padded_heads.value()});
-  slab.rows = numbers(3, widest);
-  slab.bytes = checked(rooms, "a thread's workspace", p);
-  return slab;
-}
-
 GraphBackwardSpace lay_out_space(const heed_graph_attention_backward_plan& plan,
                                  const GraphSizes& s) {
   const GraphProblem& p = plan.problem.attention;
@@ -147,9 +112,10 @@ heed_graph_attention_backward_plan make_plan(const heed_context& context, const 
   plan.gathered_bytes = 2 * plan.attention.gathered_bytes;
   plan.workers = std::max(plan.attention.workers, plan.attention.project_workers);
   plan_products(plan);
-  const GraphSizes sizes = sizes_of(p);
-  plan.sums = lay_out_sums(sizes);
-  plan.slab = lay_out_slab(p, sizes, plan.sums);
+  const GraphSizes sizes = sizes_of(plan.attention);
+  plan.sums = NodeSums{sizes};
+  plan.slab = GraphBackwardSlab{{sizes, {}}};
+  plan.slab.bytes = checked(plan.slab.rooms, "a thread's workspace", p);
   plan.space = lay_out_space(plan, sizes);
   return plan;
 }

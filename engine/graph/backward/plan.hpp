@@ -1,4 +1,4 @@
-// How gradients over a graph are laid out in the workspace.
+// Gradients of attention over a graph, planned and run.
 #pragma once
 
 #include <cstddef>
@@ -9,32 +9,40 @@
 
 namespace heed {
 
-/// Offsets, in bytes, into what one thread works in beside the slab of the attention. Features and
-/// edge_width are padded, heads to whole panels.
-struct GraphBackwardSlab {
-  std::size_t grad;       ///< [heads][value_features] of a node's result; by source: its value
-  std::size_t edge_grad;  ///< [heads][edge_width] W_edge_value times that
-  std::size_t lse;        ///< [heads] log2 units
-  std::size_t shift;      ///< [heads] comes off scores before lse does
-  std::size_t delta;      ///< [heads]
-  std::size_t gradients;  ///< [kBatch][kMaxPanel] of probabilities, then of scores
-  std::size_t tanh;       ///< [kBatch][kMaxPanel] of scores over the softcap
-  std::size_t keys;       ///< [kBatch][heads][features] rows that are copied
-  std::size_t values;     ///< [kBatch][heads][value_features]
-  std::size_t edge_rows;  ///< [kBatch][edge_width] gradients of edge data
-  std::size_t bias_sums;  ///< [kBatch] gradients of a bias for all heads
-  std::size_t sums;       ///< see NodeSums
-  std::size_t rows;       ///< [2][the widest row] on its way in or out
-  std::size_t bytes;
+/// Offsets, in numbers, into the sums of a node or of a hub's split: first come those of its query,
+/// or key, [heads][features].
+struct NodeSums {
+  GraphSizes s;
+  std::int64_t values = (s.heads * s.features).value();
+  /// Edge data times gradients of scores, and times probabilities.
+  std::int64_t edge_keys = (Size(values) + s.heads * s.value_features).value();
+  std::int64_t edge_values = (Size(edge_keys) + s.heads * s.edge_width).value();
+  std::int64_t numbers = (Size(edge_values) + s.heads * s.edge_width).value();
 };
 
-/// Offsets, in numbers, into the sums of a node or of a hub's split.
-struct NodeSums {
-  std::int64_t features;     ///< [heads][features] of a query or key
-  std::int64_t values;       ///< [heads][value_features] of a value
-  std::int64_t edge_keys;    ///< [heads][edge_width] edge data times gradients of scores
-  std::int64_t edge_values;  ///< [heads][edge_width] edge data times probabilities
-  std::int64_t numbers;
+/// What one thread works in beside the slab of the attention.
+struct GraphBackwardSlab : GraphBuffers {
+  std::size_t grad = numbers(s.heads, s.value_features);   ///< of a result; by source: its value
+  std::size_t edge_grad = numbers(s.heads, s.edge_width);  ///< W_edge_value times that
+  std::size_t lse = numbers(s.padded_heads, 1);            ///< log2 units
+  std::size_t shift = numbers(s.padded_heads, 1);          ///< comes off scores before lse does
+  std::size_t delta = numbers(s.padded_heads, 1);
+  std::size_t gradients = numbers(kEdges, kPanel);           ///< of probabilities, then of scores
+  std::size_t tanh = numbers(kEdges, kPanel);                ///< of scores over the softcap
+  std::size_t keys = numbers(kEdges * s.features, s.heads);  ///< rows that are copied
+  std::size_t values = numbers(kEdges * s.value_features, s.heads);
+  std::size_t edge_rows = numbers(kEdges, s.edge_width);  ///< gradients of edge data
+  std::size_t bias_sums = numbers(kEdges, 1);             ///< gradients of a bias for all heads
+  std::size_t sums = numbers(node_sums(), 1);
+  std::size_t rows = numbers(3, widest_row());  ///< on their way in or out
+  std::size_t bytes = 0;
+
+ private:
+  std::int64_t node_sums() const { return NodeSums{s}.numbers; }
+  std::int64_t widest_row() const {
+    return std::max({(s.heads * s.features).value(), (s.heads * s.value_features).value(),
+                     s.width.value(), s.edge_width.value(), s.padded_heads.value()});
+  }
 };
 
 /// Offsets into the workspace.
@@ -94,5 +102,13 @@ namespace heed {
 /// Does not share context or graph.
 heed_graph_attention_backward_plan make_plan(const heed_context& context, const heed_graph& graph,
                                              const GraphBackwardProblem& problem);
+
+/// Throws an Error before the first output is written, or not at all.
+void run_plan(const heed_graph_attention_backward_plan& plan,
+              const heed_graph_attention_backward_args& args, void* workspace, std::size_t bytes);
+
+/// HEED_VERBOSE=1: one line on stderr for each run.
+void print_run(const heed_graph_attention_backward_plan& plan,
+               const heed_graph_attention_backward_args& args, double seconds) noexcept;
 
 }  // namespace heed
