@@ -11,7 +11,6 @@
 #include "engine/dense/merge.hpp"
 #include "engine/dense/plan.hpp"
 #include "engine/dense/rotate.hpp"
-#include "engine/dense/strategy.hpp"
 #include "engine/parallel/executor.hpp"
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"

@@ -9,7 +9,6 @@
 #include "engine/context/context.hpp"
 #include "engine/dense/backward/plan.hpp"
 #include "engine/dense/plan.hpp"
-#include "engine/dense/strategy.hpp"
 #include "engine/graph/backward/plan.hpp"
 #include "engine/graph/plan.hpp"
 #include "engine/multihead/backward/plan.hpp"

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "engine/audit/audit.hpp"
-#include "engine/dense/backward/operands.hpp"
+#include "engine/dense/backward/problem.hpp"
 #include "engine/graph/backward/operands.hpp"
 #include "engine/multihead/backward/operands.hpp"
 #include "engine/multihead/backward/plan.hpp"

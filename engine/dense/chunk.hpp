@@ -2,21 +2,17 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
-#include "engine/dense/panel.hpp"
-#include "engine/dense/scores.hpp"
 #include "engine/dense/stored.hpp"
-#include "engine/runtime/sizes.hpp"
+#include "engine/dense/values.hpp"
 #include "engine/tensor/merge.hpp"
 
 namespace heed {
 
 /// What softmax over a chunk ended with, of so many rows.
 template <class Real>
-PartialResults<Real> chunk_results(Real* numbers, std::int64_t rows) {
-  return {numbers, numbers + rows, numbers + 2 * rows};
+PartialResults<Real> chunk_results(Real* values, std::int64_t rows) {
+  return {values, values + rows, values + 2 * rows};
 }
 
 /// The keys of a chunk that some row of a sequence attends, masks aside.
@@ -30,36 +26,25 @@ inline KeyBlock chunk_keys(const Sequence& sequence, std::int64_t chunk) {
 /// The rows of one pack of heads of one sequence.
 template <class Real>
 struct DecodedRows {
-  DecodedRows(const heed_attention_plan& plan, const heed_attention_args& args,
-              const Sequence& sequence, std::int64_t pack_index, std::byte* slab)
-      : plan(plan),
-        args(args),
-        kernels(kernels_of<Real>(*plan.context->kernels)),
-        sequence(sequence),
-        pack{pack_index * plan.pack_heads, plan.pack_heads, nullptr},
-        key_head(pack.head / plan.problem.group()),
-        rows(plan.decodes(sequence) ? plan.pack_heads * sequence.query_length : 0),
-        products(row_products_of(kernels, plan.decode.pairs && rows > 1)),
-        scores(plan, args, sequence, HEED_WEIGHTS_PROBABILITIES, slab),
-        slab(slab) {
-    if (rows > 0) panel = make_panel<Real>(pack, sequence, 0, rows, kernels.panels.lanes);
+  DecodedRows(const AttentionThread<Real>& on, std::int64_t pack_index)
+      : on(on),
+        pack{pack_index * on.plan.pack_heads, on.plan.pack_heads, nullptr},
+        key_head(pack.head / on.problem.group()),
+        rows(on.plan.decodes(on.sequence) ? on.plan.pack_heads * on.sequence.query_length : 0),
+        products(row_products_of(on.kernels, on.plan.decode.pairs && rows > 1)),
+        scores(on, HEED_WEIGHTS_PROBABILITIES) {
+    if (rows > 0) panel = make_panel<Real>(pack, on.sequence, 0, rows, on.kernels.panels.lanes);
   }
   DecodedRows(const DecodedRows&) = delete;
   DecodedRows& operator=(const DecodedRows&) = delete;
 
-  Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab + offset); }
-
-  const heed_attention_plan& plan;
-  const heed_attention_args& args;
-  const KernelTable<Real>& kernels;
-  const Sequence& sequence;
+  const AttentionThread<Real> on;
   const HeadPack pack;
   const std::int64_t key_head;
   const std::int64_t rows;  ///< 0: the sequence is empty, or has too many rows to be decoded
   /// Memory is as slow as one row's products, so that pairs win nothing there.
   const RowProducts<Real>& products;
   const Scores<Real> scores;
-  std::byte* const slab;
   Panel<Real> panel{};
 };
 
@@ -71,6 +56,7 @@ class ChunkSoftmax {
   ChunkSoftmax(const DecodedRows<Real>& rows, const KeyBlock& keys, const Stored<Real>& key,
                const Stored<Real>& value, Real* query, Real* sums)
       : rows_(rows),
+        on_(rows.on),
         panel_(rows.panel),
         keys_(keys),
         key_(key),
@@ -78,7 +64,7 @@ class ChunkSoftmax {
         order_(value.order()),
         query_(query),
         sums_(sums),
-        plain_(rows.scores.plain() && rows.args.mask == nullptr && panel_.attended_by_all(keys)),
+        plain_(rows.scores.plain() && on_.args.mask == nullptr && panel_.attended_by_all(keys)),
         pitch_(plain_ ? narrowest_pitch(panel_) : panel_.pitch) {}
 
   /// Whether keys and values are read in one pass, by a few rows and without options: then blocks
@@ -86,7 +72,7 @@ class ChunkSoftmax {
   /// faster.
   bool fuses() const {
     return plain_ && panel_.rows <= kAttendQueries &&
-           rows_.sequence.key_length >= rows_.plan.decode.many_keys;
+           on_.sequence.key_length >= on_.plan.decode.many_keys;
   }
 
   void begin(const PartialResults<Real>& result) {
@@ -97,8 +83,7 @@ class ChunkSoftmax {
     std::fill_n(result_.row_max, panel_.rows, kNoRowMax<Real>);
     // Lanes without a row.
     if (pitch_ > panel_.rows)
-      std::fill_n(scores(), static_cast<std::size_t>(rows_.plan.decode.block_keys) * pitch_,
-                  Real{0});
+      std::fill_n(scores(), static_cast<std::size_t>(on_.plan.decode.block_keys) * pitch_, Real{0});
   }
 
   /// The next block. `prefetches`: the rows to be read next. `isolates`: values are copied, and
@@ -117,17 +102,17 @@ class ChunkSoftmax {
                                        result_.row_sum, sums_);
     rows_.products.row_scores(keys, query_, panel_.rows, scores(), pitch_);
     if (!plain_) rows_.scores.apply_options(panel_, block, allowed, scores());
-    rows_.kernels.rows.row_probs(block.keys, pitch_, panel_.rows, scores(), result_.row_max,
-                                 result_.row_sum, sums_, order_.padded());
+    on_.kernels.rows.row_probs(block.keys, pitch_, panel_.rows, scores(), result_.row_max,
+                               result_.row_sum, sums_, order_.padded());
     const StoredRows value_rows = values();
-    if (isolates) add_special(block);
+    if (isolates) isolate(block);
     rows_.products.row_values(value_rows, scores(), pitch_, panel_.rows, sums_, result_.row_sum);
   }
 
   /// Writes the results. False if a value that is not finite may have reached rows that may not
   /// attend it.
   bool end() const {
-    const auto features = static_cast<std::size_t>(rows_.plan.problem.value_features);
+    const auto features = static_cast<std::size_t>(on_.problem.value_features);
     const std::size_t whole = std::min(order_.whole(), features);
     for (std::size_t r = 0; r < panel_.rows; ++r) {
       const Real* const from = sums_ + r * order_.padded();
@@ -135,14 +120,14 @@ class ChunkSoftmax {
       std::copy_n(from + order_.rest(), features - whole, to);
     }
     const bool may_leak =
-        !panel_.attended_by_all(keys_) || rows_.args.mask != nullptr || rows_.args.bias != nullptr;
-    return !may_leak || rows_.kernels.numbers.all_finite(sums_, panel_.rows * order_.padded());
+        !panel_.attended_by_all(keys_) || on_.args.mask != nullptr || on_.args.bias != nullptr;
+    return !may_leak || on_.kernels.numbers.all_finite(sums_, panel_.rows * order_.padded());
   }
 
  private:
   using Next = typename Stored<Real>::Next;
 
-  std::size_t turn() const { return static_cast<std::size_t>(rows_.plan.decode.turn_keys); }
+  std::size_t turn() const { return static_cast<std::size_t>(on_.plan.decode.turn_keys); }
 
   /// Whether one row takes keys and values in the order of memory: their values are prefetched
   /// while keys are read, and the next turn's keys while values are.
@@ -168,44 +153,45 @@ class ChunkSoftmax {
 
   void pack_queries() const {
     const RowOrder order = key_.order();
-    const auto features = static_cast<std::size_t>(rows_.plan.problem.features);
-    Real* const query = rows_.buffer(rows_.plan.slab.rows);
+    const auto features = static_cast<std::size_t>(on_.problem.features);
+    Real* const query = on_.buffer(&Slab::rows);
     std::fill(query + features, query + std::max(features, order.features), Real{0});
     for (std::size_t r = 0; r < panel_.rows; ++r) {
-      rows_.scores.read_query(panel_, r, query);
-      rows_.products.row_query(rows_.plan.problem.key.type, query, order.features,
+      rows_.scores.read_query(panel_.query_row(r), panel_.head(r), query);
+      rows_.products.row_query(on_.problem.key.type, query, order.features,
                                rows_.scores.query_scale(), query_ + r * order.query_numbers());
     }
   }
 
   /// Takes infinite and NaN values out of the copy of a block, and adds them to the rows that
-  /// attend them. A probability of 0 does not protect a row, since 0 * NaN is NaN.
-  void add_special(const KeyBlock& block) const {
-    const Problem& p = rows_.plan.problem;
-    const Slab& slab = rows_.plan.slab;
-    const Real* const attended = rows_.scores.attended(panel_, block);
+  /// attend them.
+  void isolate(const KeyBlock& block) const {
+    const Problem& p = on_.problem;
     const auto features = static_cast<std::size_t>(p.value_features);
     const auto bytes = static_cast<std::size_t>(p.value.bytes);
-    Real* const values = rows_.buffer(slab.rows);
-    float* const scales = reinterpret_cast<float*>(rows_.slab + slab.value_scales);
-    for (std::size_t j = 0; j < block.keys; ++j) {
-      rows_.sequence.read_key(rows_.kernels, values_of(p, rows_.args), rows_.key_head,
-                              block.begin + static_cast<std::int64_t>(j), p.value_features, values);
-      for (std::size_t x = 0; x < features; ++x) {
-        if (std::isfinite(values[x])) continue;
-        for (std::size_t r = 0; r < panel_.rows; ++r)
-          if (attended[j * panel_.pitch + r] != -std::numeric_limits<Real>::infinity())
-            sums_[r * order_.padded() + order_.place(x)] += scores()[j * pitch_ + r] * values[x];
-        std::fill_n(rows_.slab + slab.values + (j * order_.features + x) * bytes, bytes,
-                    std::byte{0});
-      }
-      if (is_scaled(p.value.type) && !std::isfinite(scales[j])) scales[j] = 0;
-    }
+    const Real* const attended = rows_.scores.attended(panel_, block);
+    auto* const copies = reinterpret_cast<std::byte*>(on_.buffer(&Slab::values));
+    auto* const scales = reinterpret_cast<float*>(on_.buffer(&Slab::value_scales));
+    const auto read = [&](std::size_t j) {
+      Real* const values = on_.buffer(&Slab::rows);
+      on_.sequence.read_key(on_.kernels, values_of(p, on_.args), rows_.key_head,
+                            block.begin + static_cast<std::int64_t>(j), p.value_features, values);
+      return values;
+    };
+    each_special(block.keys, features, read, [&](std::size_t j, std::size_t x, Real value) {
+      add_special(
+          value, attended + j * panel_.pitch, scores() + j * pitch_, panel_.rows,
+          [&](std::size_t r) -> Real& { return sums_[r * order_.padded() + order_.place(x)]; });
+      std::fill_n(copies + (j * order_.features + x) * bytes, bytes, std::byte{0});
+    });
+    for (std::size_t j = 0; j < block.keys && is_scaled(p.value.type); ++j)
+      if (!std::isfinite(scales[j])) scales[j] = 0;
   }
 
-  Real* scores() const { return rows_.buffer(rows_.plan.slab.scores); }
+  Real* scores() const { return on_.buffer(&Slab::scores); }
 
   const DecodedRows<Real>& rows_;
+  const AttentionThread<Real>& on_;
   const Panel<Real>& panel_;
   const KeyBlock keys_;
   const Stored<Real>& key_;

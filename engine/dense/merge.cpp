@@ -15,8 +15,7 @@ namespace {
 template <std::size_t kCount>
 void check_parts(const char* name, const void* const* parts, std::size_t count,
                  const Layout& layout, const SizeField (&sizes)[kCount]) {
-  if (parts == nullptr && has_elements(sizes))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL", name);
+  if (parts == nullptr && has_elements(sizes)) refuse("%s is NULL", name);
   for (std::size_t k = 0; k < count && parts != nullptr; ++k) {
     char field[48];
     std::snprintf(field, sizeof field, "%s[%zu]", name, k);
@@ -72,7 +71,7 @@ MergeProblem validate(const heed_merge_desc& d) {
 }
 
 void validate(const MergeProblem& p, const Merge& merge) {
-  if (merge.parts == 0) fail(HEED_STATUS_INVALID_ARGUMENT, "parts is 0; it must be at least 1");
+  if (merge.parts == 0) refuse("parts is 0; it must be at least 1");
   const auto& [batch, heads, rows, features] = p.sizes;
   const SizeField all[] = {
       {"batch", batch}, {"heads", heads}, {"rows", rows}, {"features", features}};

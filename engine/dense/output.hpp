@@ -3,43 +3,79 @@
 #pragma once
 
 #include "engine/dense/panel.hpp"
-#include "engine/dense/plan.hpp"
+#include "engine/tensor/log_sum_exp.hpp"
 
 namespace heed {
 
 template <class Real>
 class Output {
  public:
-  /// The slab is the thread's; `results` is nullptr if nobody asks for weights.
-  Output(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
-         std::byte* slab, RowResult<Real>* results);
+  /// `results` is nullptr if nobody asks for weights.
+  Output(const AttentionThread<Real>& on, RowResult<Real>* results) : on_(on), results_(results) {}
 
   /// Normalises and writes the panel's accumulators.
-  void write(const Panel<Real>& panel) const;
+  void write(const Panel<Real>& panel) const {
+    const Real* const sums = panel.state.accumulators;
+    const Real* const row_sum = panel.state.row_sum;
+    if (on_.plan.placement == Placement::kPanels)
+      on_.kernels.panels.normalise(panel.vectors, sums, row_sum, features_, in_panels(panel));
+    else
+      store_rows(on_.kernels, panel, sums, row_sum, features_, out_, on_.buffer(&Slab::rows),
+                 [&](std::size_t, std::int64_t row, std::int64_t head) {
+                   return on_.query_row(on_.args.out, out_, row, head);
+                 });
+    if (on_.args.lse == nullptr && results_ == nullptr) return;
+    panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+      write_softmax(panel.state, i, row, head);
+    });
+  }
 
   /// Writes row i of the panel, whose normalised features are `values`.
-  void write_row(const Panel<Real>& panel, std::size_t i, const Real* values) const;
+  void write_row(const Panel<Real>& panel, std::size_t i, const Real* values) const {
+    const std::int64_t row = panel.query_row(i);
+    const std::int64_t head = panel.head(i);
+    on_.kernels.numbers.write(out_.type, values, features_,
+                              on_.query_row(on_.args.out, out_, row, head), out_.strides.feature);
+    write_softmax(panel.state, i, row, head);
+  }
 
   /// Hard attention: writes row i of the panel, `values`, which is the value of `key`.
-  void write_hard(const Panel<Real>& panel, std::size_t i, std::int64_t key, Real* values) const;
+  void write_hard(const Panel<Real>& panel, std::size_t i, std::int64_t key, Real* values) const {
+    const std::int64_t row = panel.query_row(i);
+    const std::int64_t head = panel.head(i);
+    if (results_ != nullptr) result(row, head).argmax = key;
+    if (on_.plan.placement != Placement::kPanels)
+      return on_.kernels.numbers.write(out_.type, values, features_,
+                                       on_.query_row(on_.args.out, out_, row, head),
+                                       out_.strides.feature);
+    Real* const to = in_panels(panel);
+    for (std::size_t x = 0; x < features_; ++x) to[x * panel.pitch + i] = values[x];
+  }
 
  private:
-  void write_panel(const Panel<Real>& panel) const;
-  void write_softmax(const Panel<Real>& panel, std::size_t i) const;
-  void write_lse(std::int64_t row, std::int64_t head, Real row_max, Real sum) const;
-  std::byte* out_row(std::int64_t row, std::int64_t head) const;
-  RowResult<Real>& result(std::int64_t row, std::int64_t head) const;
+  Real* in_panels(const Panel<Real>& panel) const {
+    return on_.in_panels(on_.args.out, panel, on_.problem.value_features);
+  }
 
-  const heed_attention_plan& plan_;
-  const Problem& problem_;
-  const heed_attention_args& args_;
-  const Sequence& sequence_;
-  const KernelTable<Real>& kernels_;
-  std::byte* slab_;
-  RowResult<Real>* results_;
+  /// How the softmax of row i ended, for those who ask.
+  void write_softmax(const RowState<Real>& state, std::size_t i, std::int64_t row,
+                     std::int64_t head) const {
+    if (on_.args.lse != nullptr)
+      write_log_sum_exp(on_.plan.context->kernels->f64, on_.problem.lse.type,
+                        log_sum_exp(state.row_max[i], state.row_sum[i]),
+                        on_.query_row(on_.args.lse, on_.problem.lse, row, head));
+    if (results_ != nullptr) result(row, head).soft = {state.row_max[i], state.row_sum[i]};
+  }
+
+  RowResult<Real>& result(std::int64_t row, std::int64_t head) const {
+    const Problem& p = on_.problem;
+    return results_[(on_.sequence.batch * p.query_heads + head) * p.query_length + row];
+  }
+
+  const AttentionThread<Real> on_;
+  const Layout& out_ = on_.problem.out;
+  const std::size_t features_ = static_cast<std::size_t>(on_.problem.value_features);
+  RowResult<Real>* const results_;
 };
-
-extern template class Output<float>;
-extern template class Output<double>;
 
 }  // namespace heed

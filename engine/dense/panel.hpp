@@ -1,5 +1,5 @@
-// The query rows that one kernel call handles, side by side in the lanes, and which keys they
-// attend.
+// The query rows that one kernel call handles, side by side in the lanes, and the blocks of keys
+// that they attend.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "engine/dense/problem.hpp"
+#include "engine/dense/plan.hpp"
 #include "engine/kernels/table.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/tensor/panels.hpp"
@@ -38,11 +38,24 @@ enum class Summed : std::uint8_t {
   kLatest,  ///< the keys since the last fold; the panel's totals hold the others
 };
 
-/// Keys [begin, begin + keys).
+/// Keys [begin, begin + keys), between two decisions to rescale. Where blocks begin and end depends
+/// on the panel and the problem alone, so that bits do not depend on tiles, threads or the rest of
+/// the batch.
 struct KeyBlock {
   std::int64_t begin;
   std::size_t keys;
+
+  std::int64_t end() const { return begin + static_cast<std::int64_t>(keys); }
 };
+
+/// Calls function(block) for the keys [begin, end), cut at multiples of `step`.
+template <class Function>
+void each_block(std::int64_t begin, std::int64_t end, std::int64_t step, Function&& function) {
+  for (std::int64_t k = begin, next = 0; k < end; k = next) {
+    next = std::min(round_down(k, step) + step, end);
+    function(KeyBlock{k, static_cast<std::size_t>(next - k)});
+  }
+}
 
 /// Rows are numbered within the pack.
 template <class Real>
@@ -52,22 +65,24 @@ struct Panel : PanelRows {
   std::int64_t whole_begin, whole_end;  ///< the keys that every row attends, masks aside
   Real* query;
   RowState<Real> state;
-  std::int64_t* argmax;  ///< [rows], hard attention only
   /// Of the rows, as Scores::lay_bias leaves it, for keys from bias_begin on; nullptr: it is read
   /// where it lies.
   const Real* bias;
   std::int64_t bias_begin;
   Summed* summed;
 
-  /// The query row, within its head, that row i of the panel is.
+  /// The query row, within its head, that row i of the panel is, and that head.
   std::int64_t query_row(std::size_t i) const {
     return pack->query_row(first + static_cast<std::int64_t>(i));
   }
 
+  std::int64_t head(std::size_t i) const {
+    return pack->head_of(first + static_cast<std::int64_t>(i));
+  }
+
   /// Whether every row attends all keys of the block, masks aside.
   bool attended_by_all(const KeyBlock& block) const {
-    return block.begin >= whole_begin &&
-           block.begin + static_cast<std::int64_t>(block.keys) <= whole_end;
+    return block.begin >= whole_begin && block.end() <= whole_end;
   }
 
   /// Begins the rows' softmax. A sink, one per head or nullptr, is a key without a value that comes
@@ -88,10 +103,60 @@ struct Panel : PanelRows {
   /// Calls function(i, query row, query head) for every row.
   template <class Function>
   void each_row(Function&& function) const {
-    for (std::size_t i = 0; i < rows; ++i) {
-      const std::int64_t r = first + static_cast<std::int64_t>(i);
-      function(i, pack->query_row(r), pack->head_of(r));
-    }
+    for (std::size_t i = 0; i < rows; ++i) function(i, query_row(i), head(i));
+  }
+};
+
+/// One sequence of a run, and the slab of the thread that computes it.
+template <class Real>
+struct AttentionThread {
+  const heed_attention_plan& plan;
+  const heed_attention_args& args;
+  const Sequence& sequence;
+  std::byte* slab;
+  const Problem& problem = plan.problem;
+  const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
+
+  Real* buffer(std::size_t Slab::*offset) const {
+    return reinterpret_cast<Real*>(slab + plan.slab.*offset);
+  }
+
+  /// Where a head's row of queries or results begins.
+  template <class Data>
+  auto* query_row(Data* data, const Layout& layout, std::int64_t row, std::int64_t head) const {
+    return row_at(data, layout, sequence.batch, head, sequence.query_begin + row);
+  }
+
+  /// Rows [begin, end) of a key head's keys or values, as `products` want them: where they lie, or
+  /// in `copies`, widened or in pairs of bfloat16.
+  RowsView<Real> stored_rows(const ProductKernels<Real>& products, const StoredTensor& of,
+                             std::int64_t head, std::int64_t begin, std::int64_t end,
+                             std::int64_t features, Real* copies) const {
+    const bool paged = sequence.pages != nullptr;
+    const auto row = [&](std::int64_t j) { return sequence.key_row(of.data, of.layout, head, j); };
+    const auto read = [&](std::int64_t j, Real* to) {
+      sequence.read_key(kernels, of, head, j, features, to);
+    };
+    if (products.depth == 1 || products.split_rows != nullptr)
+      return widened(of.layout, paged, begin, end, features, copies, row, read);
+    return paired(of.layout, paged, begin, end, features, products.depth, copies, row,
+                  [&](std::int64_t j, std::uint16_t* to) {
+                    Real* const values = buffer(&Slab::rows);
+                    read(j, values);
+                    kernels.numbers.write(ElementType::kBf16, values,
+                                          static_cast<std::size_t>(features), to, 1);
+                  });
+  }
+
+  /// The features [features][pitch] of a panel's head, where queries and results are in panels
+  /// (Placement::kPanels).
+  Real* in_panels(const void* panels, const Panel<Real>& panel, std::int64_t features) const {
+    const std::int64_t lanes = kernels.panels.lanes;
+    const std::int64_t width = round_up(problem.query_heads * features, PanelGeometry::row_padding);
+    const std::int64_t before =
+        sequence.batch * round_up(problem.query_length, lanes) + panel.first;
+    return static_cast<Real*>(const_cast<void*>(panels)) + before * width +
+           panel.pack->head * features * static_cast<std::int64_t>(panel.pitch);
   }
 };
 
@@ -137,6 +202,50 @@ void store_rows(const KernelTable<Real>& kernels, const Panel<Real>& panel, cons
   panel.each_row(
       [&](std::size_t i, std::int64_t row, std::int64_t head) { to[i] = to_row(i, row, head); });
   store_columns(kernels, columns, sum, count, to, panel.rows, panel.vectors, layout, buffer);
+}
+
+/// A panel's row maxima start from the maximum over this many keys.
+inline constexpr std::int64_t kProbeKeys = 32;
+
+/// Fused keys come in whole groups of this many.
+inline constexpr auto kFusedKeys = static_cast<std::int64_t>(PanelGeometry::row_padding);
+
+/// Narrow panels (decoding) read a key block's values in place, once per few features: this many
+/// floats stay in the L1 cache meanwhile.
+inline constexpr std::int64_t kNarrowBlockFloats = 4096;
+inline constexpr std::int64_t kNarrowestBlock = 16;
+
+/// Keys in a block of this panel.
+template <class Real>
+std::int64_t block_keys(const Panel<Real>& panel, const ProductKernels<Real>& products,
+                        std::int64_t value_features) {
+  std::int64_t keys = products.key_block;
+  if (panel.vectors > 1) return keys;
+  const std::int64_t narrowest = std::max(kNarrowestBlock, std::int64_t{products.depth});
+  // Halved, so that blocks end where tiles end, whatever the tile.
+  while (keys > narrowest && keys * value_features > kNarrowBlockFloats) keys /= 2;
+  return keys;
+}
+
+/// Which keys of a block become probabilities while their scores are in registers. The keys before
+/// and after them are scored first.
+struct FusedKeys {
+  std::size_t begin, count;
+};
+
+/// Most keys are fused. The first keys of a panel, which is then `fresh`, are not: their maximum is
+/// taken first, so that row maxima rarely move later. Nor are keys that only some rows attend, or a
+/// rest of less than a group.
+template <class Real>
+FusedKeys fused_keys(const Panel<Real>& panel, const KeyBlock& block, bool fresh) {
+  const auto keys = static_cast<std::int64_t>(block.keys);
+  const std::int64_t whole_begin = std::max(panel.whole_begin - block.begin, std::int64_t{0});
+  const std::int64_t whole_end = std::min(panel.whole_end - block.begin, keys);
+  const std::int64_t first = round_up(std::max(whole_begin, fresh ? kProbeKeys : 0), kFusedKeys);
+  const std::int64_t fused = round_down(whole_end - first, kFusedKeys);
+  if (fused <= 0) return {block.keys, 0};
+  const bool at_end = whole_end == keys;  // a rest of less than a group then comes first
+  return {static_cast<std::size_t>(at_end ? keys - fused : first), static_cast<std::size_t>(fused)};
 }
 
 }  // namespace heed

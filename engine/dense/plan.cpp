@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/dense/key_block.hpp"
-#include "engine/dense/strategy.hpp"
 #include "engine/dense/totals.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
@@ -59,27 +57,6 @@ double attended_pairs(const Problem& p) {
   const Limits limits = p.limits(p.query_length, p.key_length);
   return ramp_sum(p.query_length, limits.end, p.key_length) -
          ramp_sum(p.query_length, limits.first, p.key_length);
-}
-
-/// What the plan needs to know of the kernels of one type.
-struct Widths {
-  std::int64_t lanes;
-  std::int64_t panel;
-  std::int64_t decoded;  ///< rows of a pack, at most
-  std::int64_t step;
-  std::int64_t bytes;  ///< of a number
-  ElementType type;
-};
-
-template <class Real>
-Widths widths_of(const KernelTable<Real>& kernels, ElementType type) {
-  const std::int64_t lanes = kernels.panels.lanes;
-  return {lanes,
-          lanes * kernels.panels.max_vectors,
-          kernels.rows.queries,
-          kernels.panels.key_block,
-          sizeof(Real),
-          type};
 }
 
 /// Half of the L2 cache holds a query block's queries and accumulators. Blocks are of even size,
@@ -375,8 +352,7 @@ void lay_out_workspace(heed_attention_plan& plan) {
 
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
                               Placement placement, Pass pass) {
-  Widths widths = problem.float64 ? widths_of(context.kernels->f64, ElementType::kF64)
-                                  : widths_of(context.kernels->f32, ElementType::kF32);
+  Widths widths = Widths::of(context, problem.float64);
   heed_attention_plan plan{};
   plan.context = &context;
   plan.problem = problem;

@@ -6,6 +6,7 @@
 
 #include "engine/context/context.hpp"
 #include "engine/dense/problem.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/text.hpp"
 #include "engine/tensor/products.hpp"
 
@@ -71,6 +72,26 @@ struct Decode {
   std::size_t parts;          ///< offset into the workspace: those of [pack][chunk]
 };
 
+/// What plans need to know of the kernels of one type.
+struct Widths {
+  std::int64_t lanes;
+  std::int64_t panel;
+  std::int64_t decoded;  ///< rows of a pack, at most
+  std::int64_t step;
+  std::int64_t bytes;  ///< of a number
+  ElementType type;
+
+  static Widths of(const heed_context& context, bool float64) {
+    return with_real(float64, [&](auto real) -> Widths {
+      const KernelTable<decltype(real)>& of = kernels_of<decltype(real)>(*context.kernels);
+      const std::int64_t lanes = of.panels.lanes;
+      return {lanes,           lanes * of.panels.max_vectors,
+              of.rows.queries, of.panels.key_block,
+              sizeof(real),    real_type(float64)};
+    });
+  }
+};
+
 /// How the softmax of a row ended, kept where weights are recomputed from it.
 template <class Real>
 union RowResult {
@@ -80,17 +101,35 @@ union RowResult {
   } soft;
   std::int64_t argmax;  ///< or kNoKey, or kNotANumber
 };
+
 /// Where queries and results lie, and which rows share panels.
 enum class Placement {
   kPacked,  ///< as their layouts say; the query heads that share a key head are packed
   kByHead,  ///< as their layouts say; every head by itself
-  kPanels,  ///< every head by itself, and in panels, see placement.hpp
+  /// Every head by itself, and in panels, for callers within heed: [batch][panel][width][pitch] as
+  /// in projection/rows.hpp, the features of the heads one after the other. Queries are scaled
+  /// already, and 0 in lanes without a row.
+  kPanels,
 };
 
 /// What is planned. On the way back, sequences of few rows are cut into panels as all others are.
 enum class Pass { kForward, kBackward };
 
-struct Strategy;
+/// A way to compute what validated arguments ask for. A plan chooses one; each is one file.
+struct Strategy {
+  const char* name;
+  void (*run)(const heed_attention_plan& plan, const heed_attention_args& args,
+              std::byte* workspace);
+};
+
+/// Many query rows share the keys: online softmax, in prefill.cpp.
+extern const Strategy kPrefill;
+
+/// Few query rows share the keys, which are split between threads: in decode.cpp.
+extern const Strategy kDecode;
+
+/// Packed sequences of either kind: each is computed as it would be alone.
+extern const Strategy kMixed;
 
 }  // namespace heed
 
@@ -162,6 +201,16 @@ struct heed_attention_plan {
 
   /// Of one batch item.
   std::int64_t packs() const { return problem.query_heads / pack_heads; }
+
+  // Pieces of a run's workspace.
+  /// nullptr: they are not kept.
+  template <class Real>
+  heed::RowResult<Real>* results_in(std::byte* workspace) const {
+    return results_bytes > 0 ? reinterpret_cast<heed::RowResult<Real>*>(workspace) : nullptr;
+  }
+  std::byte* slab_in(std::byte* workspace, std::uint32_t worker) const {
+    return workspace + results_bytes + worker * slab.bytes;
+  }
 };
 
 namespace heed {
@@ -179,6 +228,27 @@ const RowProducts<Real>& row_products_of(const KernelTable<Real>& kernels, bool 
 /// everything chosen here only decides who computes which rows, and when.
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
                               Placement placement = Placement::kPacked, Pass pass = Pass::kForward);
+
+/// Runs after a strategy where somebody asks for weights or their sums: computes scores again, for
+/// rows whose softmax is known. In recompute.cpp.
+void recompute(const heed_attention_plan& plan, const heed_attention_args& args,
+               std::byte* workspace);
+
+/// Checks the arguments and runs the strategy of the plan. Throws an Error before the first output
+/// is written, or not at all.
+void run_plan(const heed_attention_plan& plan, const heed_attention_args& args, void* workspace,
+              std::size_t bytes);
+
+/// Calls function(task, slab) for tasks of a run, with the slab of the worker that claims them.
+template <class Function>
+void each_task(const heed_attention_plan& plan, std::int64_t tasks, std::int64_t per_claim,
+               std::byte* workspace, const Function& function) {
+  parallel_for(plan.context->threads, {tasks, per_claim, plan.workers},
+               [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                 std::byte* const slab = plan.slab_in(workspace, worker);
+                 for (std::int64_t task = begin; task < end; ++task) function(task, slab);
+               });
+}
 
 // ---- HEED_VERBOSE=1: one line on stderr for each run ---------------------------------------
 

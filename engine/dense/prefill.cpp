@@ -11,23 +11,16 @@
 //
 // Source: Milakov & Gimelshein 2018 (arXiv:1805.02867), with lazy rescaling.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <optional>
 
 #include "engine/dense/kept_probs.hpp"
-#include "engine/dense/key_block.hpp"
 #include "engine/dense/output.hpp"
-#include "engine/dense/panel.hpp"
-#include "engine/dense/placement.hpp"
 #include "engine/dense/query_block.hpp"
-#include "engine/dense/scores.hpp"
-#include "engine/dense/strategy.hpp"
 #include "engine/dense/totals.hpp"
 #include "engine/dense/values.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/tensor/argmax.hpp"
-#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -42,35 +35,30 @@ class Prefill {
   /// The slab is the thread's. Where there are `parts`, pairs of bfloat16 are multiplied.
   Prefill(const heed_attention_args& args, const QueryBlock& block, std::byte* slab,
           RowResult<Real>* results, Parts parts)
-      : plan_(*block.plan),
-        problem_(plan_.problem),
-        args_(args),
-        kernels_(kernels_of<Real>(*plan_.context->kernels)),
-        products_(products_of(kernels_, parts)),
+      : on_{*block.plan, args, block.sequence, slab},
+        products_(products_of(on_.kernels, parts)),
         block_(block),
-        scores_(plan_, args, block.sequence, HEED_WEIGHTS_PROBABILITIES, slab, parts),
-        values_(plan_, args, block.sequence, block.key_head, slab, parts),
-        output_(plan_, args, block.sequence, slab, results),
-        kept_(plan_, args, block.sequence, slab),
-        slab_(slab),
-        results_(results) {}
+        scores_(on_, HEED_WEIGHTS_PROBABILITIES, parts),
+        values_(on_, block.key_head, parts),
+        results_(results),
+        output_(on_, results),
+        kept_(on_) {}
 
   /// Attends all keys and writes the block's rows. `next`: what this thread computes after it;
   /// nullptr: not known.
   void attend(const QueryBlock* next) const {
-    std::int64_t key_begin = block_.sequence.key_length;
+    std::int64_t key_begin = on_.sequence.key_length;
     std::int64_t key_end = 0;
-    for (std::int64_t p = 0; p < block_.panels; ++p) {
-      const Panel<Real> panel = this->panel(p);
+    each_panel([&](const Panel<Real>& panel) {
       begin(panel);
       key_begin = std::min(key_begin, panel.key_begin);
       key_end = std::max(key_end, panel.key_end);
-    }
+    });
     if (kept_.keeps())
       attend_by_panel(tile(key_begin, key_end, packs(block_.panels)), key_end);
     else
       attend_by_tile(key_begin, key_end, next);
-    if (products_.depth == 1 || problem_.hard) return;
+    if (products_.depth == 1 || on_.problem.hard) return;
     for (std::int64_t p = 0; p < block_.panels; ++p) attend_without_pairs(p);
   }
 
@@ -103,23 +91,26 @@ class Prefill {
     for (std::int64_t k = key_begin; k < key_end;) {
       Tile tile = this->tile(k, key_end, packs(block_.panels));
       std::optional<Ahead> ahead;
-      if (plan_.tasks > 1 && tile.begin == key_begin && tile.end == key_end) {
-        block_.find_ahead(args_, next, ahead.emplace());
+      if (on_.plan.tasks > 1 && tile.begin == key_begin && tile.end == key_end) {
+        block_.find_ahead(on_.args, next, ahead.emplace());
         tile.ahead = &*ahead;
       }
-      for (std::int64_t p = 0; p < block_.panels; ++p)
-        problem_.hard ? choose(this->panel(p), tile) : attend_tile(this->panel(p), tile);
+      each_panel([&](const Panel<Real>& panel) {
+        on_.problem.hard ? choose(panel, tile) : attend_tile(panel, tile);
+      });
       k = tile.end;
     }
-    for (std::int64_t p = 0; p < block_.panels; ++p)
-      problem_.hard ? write_chosen(this->panel(p)) : write(this->panel(p));
+    each_panel([&](const Panel<Real>& panel) {
+      if (on_.problem.hard) return write_chosen(panel);
+      finish(panel);
+      output_.write(panel);
+    });
   }
 
   /// Panel by panel, because the probabilities of one are kept for the weights. `tile` is the first
   /// one; it serves all panels if it has all keys.
   void attend_by_panel(Tile tile, std::int64_t key_end) const {
-    for (std::int64_t p = 0; p < block_.panels; ++p) {
-      const Panel<Real> panel = this->panel(p);
+    each_panel([&](const Panel<Real>& panel) {
       if (tile.end >= key_end)
         attend_tile(panel, tile);
       else
@@ -128,7 +119,7 @@ class Prefill {
       output_.write(panel);
       const bool weighed = kept_.write(panel, block_keys(panel), scores_);
       if (isolated || weighed) tile.loaded = false;  // the buffers hold other keys
-    }
+    });
   }
 
   /// One panel against all its keys, by itself.
@@ -143,7 +134,7 @@ class Prefill {
 
   /// One panel against one tile.
   void attend_tile(const Panel<Real>& panel, Tile& tile) const {
-    each_block(panel, tile, [&](const Attended& keys) {
+    each_attended(panel, tile, [&](const Attended& keys) {
       RowState<Real> state = panel.state;
       state.ahead = tile.ahead;
       state.fresh = *panel.summed == Summed::kNothing;
@@ -157,24 +148,17 @@ class Prefill {
 
   /// Calls function(keys) for the key blocks of the tile that some row of the panel attends.
   template <class Function>
-  void each_block(const Panel<Real>& panel, Tile& tile, Function&& function) const {
-    const std::int64_t step = block_keys(panel);
-    const std::int64_t end = std::min(tile.end, panel.key_end);
-    std::int64_t next = 0;
-    for (std::int64_t k = std::max(tile.begin, panel.key_begin); k < end; k = next) {
-      next = std::min(round_down(k, step) + step, end);
-      const KeyBlock block = {k, static_cast<std::size_t>(next - k)};
-      if (k % kFoldKeys == 0 && *panel.summed != Summed::kNothing) totals(panel).take();
-      const Allowed allowed = scores_.allowed(panel, block);
-      if (allowed == Allowed::kNone) {
-        kept_.skip(panel, block);
-        continue;
-      }
-      load(tile);
-      const std::int64_t first = k - tile.begin;
-      function(
-          Attended{block, first, from_row(tile.key, first), allowed, scores_.needed(panel, block)});
-    }
+  void each_attended(const Panel<Real>& panel, Tile& tile, Function&& function) const {
+    each_block(std::max(tile.begin, panel.key_begin), std::min(tile.end, panel.key_end),
+               block_keys(panel), [&](const KeyBlock& block) {
+                 totals(panel).fold(block.begin);
+                 const Allowed allowed = scores_.allowed(panel, block);
+                 if (allowed == Allowed::kNone) return kept_.skip(panel, block);
+                 load(tile);
+                 const std::int64_t first = block.begin - tile.begin;
+                 function(Attended{block, first, from_row(tile.key, first), allowed,
+                                   scores_.needed(panel, block)});
+               });
   }
 
   /// Scores of keys, and what softmax makes of them. Most are in registers in between.
@@ -197,7 +181,7 @@ class Prefill {
     if (fused.count > 0)
       products_.qk_softmax(panel.vectors,
                            from_row(keys.keys, static_cast<std::int64_t>(fused.begin)), fused.count,
-                           panel.query, static_cast<std::size_t>(problem_.features),
+                           panel.query, static_cast<std::size_t>(on_.problem.features),
                            probs + fused.begin * panel.pitch, fused.begin, state, summed);
     apart(fused.begin + fused.count, keys.block.keys);
   }
@@ -206,73 +190,77 @@ class Prefill {
   /// its blocks are.
   void accumulate(const Panel<Real>& panel, const Attended& keys, const Tile& tile,
                   const RowState<Real>& state, const Real* probs) const {
-    const bool excludes = keys.allowed != Allowed::kAll || args_.bias != nullptr;
+    const bool excludes = keys.allowed != Allowed::kAll || on_.args.bias != nullptr;
     if (tile.isolated && (excludes || values_.packed_always()))
       values_.accumulate_isolated(panel, state, from_row(tile.value, keys.first), keys.block,
                                   keys.needed, probs, scores_.attended(panel, keys.block));
     else
-      values_.accumulate(panel, state, values_.from_key(tile.values, keys.first), keys.block,
+      values_.accumulate(panel, state, from_key(products_, tile.values, keys.first), keys.block,
                          keys.needed, probs);
   }
 
   /// Hard attention: the best key of every row so far.
   void choose(const Panel<Real>& panel, Tile& tile) const {
-    each_block(panel, tile, [&](const Attended& keys) {
-      Real* const scores = buffer(plan_.slab.scores);
+    each_attended(panel, tile, [&](const Attended& keys) {
+      Real* const scores = on_.buffer(&Slab::scores);
       scores_.compute(panel, keys.keys, keys.block, keys.needed, keys.allowed, scores);
-      argmax(panel).look(kernels_, scores, keys.block.begin, keys.block.keys, panel.rows,
+      argmax(panel).look(on_.kernels, scores, keys.block.begin, keys.block.keys, panel.rows,
                          panel.vectors);
     });
   }
 
-  std::size_t value_features() const { return static_cast<std::size_t>(problem_.value_features); }
-  Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
   std::int64_t block_keys(const Panel<Real>& panel) const {
-    return heed::block_keys(panel, products_, problem_.value_features);
+    return heed::block_keys(panel, products_, on_.problem.value_features);
   }
 
   Panel<Real> panel(std::int64_t p) const {
-    Panel<Real> panel = block_.panel<Real>(p, kernels_.panels.lanes, products_.depth);
+    Panel<Real> panel = block_.panel<Real>(p, on_.kernels.panels.lanes, products_.depth);
+    const heed_attention_plan& plan = on_.plan;
     const std::int64_t before = block_.rows_before(p);
-    panel.query = plan_.placement == Placement::kPanels
-                      ? of_head(static_cast<Real*>(const_cast<void*>(args_.query)), plan_, panel,
-                                block_.sequence.batch, problem_.features)
-                      : buffer(plan_.slab.query) + before * plan_.query_lines;
-    panel.state = {buffer(plan_.slab.row_max) + before, buffer(plan_.slab.row_sum) + before,
-                   buffer(plan_.slab.accumulators) + before * plan_.accumulator_rows, false};
-    panel.argmax = reinterpret_cast<std::int64_t*>(slab_ + plan_.slab.argmax) + before;
-    panel.summed = reinterpret_cast<Summed*>(slab_ + plan_.slab.summed) + p;
+    panel.query = plan.placement == Placement::kPanels
+                      ? on_.in_panels(on_.args.query, panel, on_.problem.features)
+                      : on_.buffer(&Slab::query) + before * plan.query_lines;
+    panel.state = {on_.buffer(&Slab::row_max) + before, on_.buffer(&Slab::row_sum) + before,
+                   on_.buffer(&Slab::accumulators) + before * plan.accumulator_rows, false};
+    panel.summed = reinterpret_cast<Summed*>(on_.buffer(&Slab::summed)) + p;
     return panel;
   }
 
-  Totals<Real> totals(const Panel<Real>& panel) const { return {panel, value_features()}; }
+  /// Calls function(panel) for the panels of the block.
+  template <class Function>
+  void each_panel(Function&& function) const {
+    for (std::int64_t p = 0; p < block_.panels; ++p) function(panel(p));
+  }
 
-  static Argmax<Real> argmax(const Panel<Real>& panel) {
-    return {panel.state.row_max, panel.argmax};
+  Totals<Real> totals(const Panel<Real>& panel) const { return {panel, features_}; }
+
+  Argmax<Real> argmax(const Panel<Real>& panel) const {
+    auto* const keys = reinterpret_cast<std::int64_t*>(on_.buffer(&Slab::argmax));
+    return {panel.state.row_max, keys + (panel.first - block_.first_row(0))};
   }
 
   void begin(const Panel<Real>& panel) const {
-    if (plan_.placement != Placement::kPanels) scores_.pack_query(panel);
+    if (on_.plan.placement != Placement::kPanels) scores_.pack_query(panel);
     reset(panel);
   }
 
   /// Forgets what the panel has seen.
   void reset(const Panel<Real>& panel) const {
     *panel.summed = Summed::kNothing;
-    panel.begin_sums(static_cast<const Real*>(args_.sinks));
-    if (problem_.hard) argmax(panel).begin(panel.pitch, panel.rows);
+    panel.begin_sums(static_cast<const Real*>(on_.args.sinks));
+    if (on_.problem.hard) argmax(panel).begin(panel.pitch, panel.rows);
   }
 
   /// The tile that begins with key k. Where it ends depends on no panel.
   Tile tile(std::int64_t k, std::int64_t end, bool packed) const {
-    return {k, std::min(round_down(k, plan_.tile_kv) + plan_.tile_kv, end), packed};
+    return {k, std::min(round_down(k, on_.plan.tile_kv) + on_.plan.tile_kv, end), packed};
   }
 
   void load(Tile& tile) const {
     if (tile.loaded) return;
     tile.loaded = true;
     tile.key = scores_.keys(block_.key_head, tile.begin, tile.end);
-    if (problem_.hard) return;
+    if (on_.problem.hard) return;
     tile.value = values_.rows(tile.begin, tile.end);
     tile.values = tile.packed ? values_.packed(tile.value, tile.end - tile.begin)
                               : values_.in_place(tile.value);
@@ -286,37 +274,29 @@ class Prefill {
   /// Whether the panel may have met pairs that do not attend.
   bool may_leak(const Panel<Real>& panel) const {
     const bool limits = panel.whole_begin > panel.key_begin || panel.whole_end < panel.key_end;
-    return limits || args_.mask != nullptr || args_.bias != nullptr;
-  }
-
-  void write(const Panel<Real>& panel) const {
-    finish(panel);
-    output_.write(panel);
+    return limits || on_.args.mask != nullptr || on_.args.bias != nullptr;
   }
 
   /// Ends the sums of a panel that has seen all keys. True if it had to see them again, isolated.
   bool finish(const Panel<Real>& panel) const {
-    const std::size_t features = value_features();
-    if (*panel.summed == Summed::kNothing)
-      std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
-    totals(panel).give_back();
+    totals(panel).finish();
     if (!may_leak(panel) ||
-        kernels_.numbers.all_finite(panel.state.accumulators, features * panel.pitch))
+        on_.kernels.numbers.all_finite(panel.state.accumulators, features_ * panel.pitch))
       return false;
     reset(panel);
     attend_keys(panel, false, true);
-    totals(panel).give_back();
+    totals(panel).finish();
     return true;
   }
 
   void write_chosen(const Panel<Real>& panel) const {
-    Real* const value = buffer(plan_.slab.rows);
+    Real* const value = on_.buffer(&Slab::rows);
     for (std::size_t i = 0; i < panel.rows; ++i) {
       const std::int64_t j = argmax(panel).chosen(i);
       if (j >= 0) {
         values_.read(j, value);
       } else {
-        std::fill_n(value, value_features(),
+        std::fill_n(value, features_,
                     j == kNoKey ? Real{0} : std::numeric_limits<Real>::quiet_NaN());
       }
       output_.write_hard(panel, i, j, value);
@@ -327,8 +307,8 @@ class Prefill {
   /// infinity times one of them is NaN. The queries of all panels are lost.
   void attend_without_pairs(std::int64_t p) const {
     bool rows[kMaxPanel];
-    if (!has_numbers(kernels_, this->panel(p), value_features(), rows))
-      Prefill(args_, block_, slab_, results_, {}).attend_rows(p, rows);
+    if (!has_numbers(on_.kernels, this->panel(p), features_, rows))
+      Prefill(on_.args, block_, on_.slab, results_, {}).attend_rows(p, rows);
   }
 
   /// Attends panel p again, and writes those rows of it, and of the weights that are kept.
@@ -337,63 +317,49 @@ class Prefill {
     begin(panel);
     attend_keys(panel, packs(1), false);
     finish(panel);
-    const std::size_t features = value_features();
     Real* const sums = panel.state.accumulators;
-    kernels_.panels.normalise(panel.vectors, sums, panel.state.row_sum, features, sums);
-    Real* const row = buffer(plan_.slab.rows);
+    on_.kernels.panels.normalise(panel.vectors, sums, panel.state.row_sum, features_, sums);
+    Real* const row = on_.buffer(&Slab::rows);
     for (std::size_t i = 0; i < panel.rows; ++i) {
       if (!rows[i]) continue;
-      for (std::size_t x = 0; x < features; ++x) row[x] = sums[x * panel.pitch + i];
+      for (std::size_t x = 0; x < features_; ++x) row[x] = sums[x * panel.pitch + i];
       output_.write_row(panel, i, row);
     }
     if (kept_.keeps()) kept_.write(panel, block_keys(panel), scores_, rows);
   }
 
-  const heed_attention_plan& plan_;
-  const Problem& problem_;
-  const heed_attention_args& args_;
-  const KernelTable<Real>& kernels_;
+  const AttentionThread<Real> on_;
   const ProductKernels<Real>& products_;
   const QueryBlock& block_;
   const Scores<Real> scores_;
   const Values<Real> values_;
+  RowResult<Real>* const results_;
   const Output<Real> output_;
   const KeptProbs<Real> kept_;
-  std::byte* const slab_;
-  RowResult<Real>* const results_;
+  const std::size_t features_ = static_cast<std::size_t>(on_.problem.value_features);
 };
-
-template <class Real>
-void prefill_all(const heed_attention_plan& plan, const heed_attention_args& args, std::byte* slabs,
-                 RowResult<Real>* results) {
-  const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
-  const std::uint32_t lanes = kernels.panels.lanes;
-  parallel_for(plan.context->threads, {plan.tasks, plan.tasks_per_claim, plan.workers},
-               [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                 const UnitInUse unit(products_of(kernels, plan.parts));
-                 const auto attend = [&](const QueryBlock& block, const QueryBlock* next) {
-                   if (block.panels > 0)
-                     Prefill<Real>(args, block, slabs + worker * plan.slab.bytes, results,
-                                   plan.parts_for(block.sequence, lanes))
-                         .attend(next);
-                 };
-                 QueryBlock block = QueryBlock::of(plan, args, lanes, begin);
-                 for (std::int64_t task = begin + 1; task < end; ++task) {
-                   const QueryBlock next = QueryBlock::of(plan, args, lanes, task);
-                   attend(block, &next);
-                   block = next;
-                 }
-                 attend(block, nullptr);
-               });
-}
 
 void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
              std::byte* workspace) {
   with_real(plan.problem.float64, [&](auto real) {
     using Real = decltype(real);
-    auto* const results = reinterpret_cast<RowResult<Real>*>(workspace);
-    prefill_all<Real>(plan, args, workspace + plan.results_bytes,
-                      plan.results_bytes > 0 ? results : nullptr);  // nullptr: not kept
+    const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
+    const std::uint32_t lanes = kernels.panels.lanes;
+    parallel_for(
+        plan.context->threads, {plan.tasks, plan.tasks_per_claim, plan.workers},
+        [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+          const UnitInUse unit(products_of(kernels, plan.parts));
+          QueryBlock block = QueryBlock::of(plan, args, lanes, begin);
+          for (std::int64_t task = begin; task < end; ++task) {
+            const bool last = task + 1 == end;
+            const QueryBlock next = last ? block : QueryBlock::of(plan, args, lanes, task + 1);
+            if (block.panels > 0)
+              Prefill<Real>(args, block, plan.slab_in(workspace, worker),
+                            plan.results_in<Real>(workspace), plan.parts_for(block.sequence, lanes))
+                  .attend(last ? nullptr : &next);
+            block = next;
+          }
+        });
   });
 }
 

@@ -36,39 +36,31 @@ void check_absent(const char* field, const heed_rotary& r) {
   } fields[] = {
       {"features", r.features}, {"table_rows", r.table_rows}, {"table_stride", r.table_stride}};
   for (const auto& [name, value] : fields)
-    if (value != 0)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.%s is %lld; %s", field, name,
-           static_cast<long long>(value), kBound);
-  if (r.base != 0) fail(HEED_STATUS_INVALID_ARGUMENT, "%s.base is %g; %s", field, r.base, kBound);
+    if (value != 0) refuse("%s.%s is %lld; %s", field, name, lld(value), kBound);
+  if (r.base != 0) refuse("%s.base is %g; %s", field, r.base, kBound);
   for (const auto& [name, table] : {std::pair{"cosines", r.cosines}, {"sines", r.sines}})
     if (table != nullptr)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.%s is %p; %s", field, name,
-           static_cast<const void*>(table), kBound);
+      refuse("%s.%s is %p; %s", field, name, static_cast<const void*>(table), kBound);
 }
 
 std::int64_t resolve_features(const char* field, std::int64_t given, std::int64_t row_features) {
   if (given == 0 && row_features % 2 != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.features is 0, for all %lld of a row; that must be even",
-         field, static_cast<long long>(row_features));
+    refuse("%s.features is 0, for all %lld of a row; that must be even", field, lld(row_features));
   if (given < 0 || given > row_features || given % 2 != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.features is %lld; it must be even, 0 to %lld", field,
-         static_cast<long long>(given), static_cast<long long>(row_features));
+    refuse("%s.features is %lld; it must be even, 0 to %lld", field, lld(given), lld(row_features));
   return given == 0 ? row_features : given;
 }
 
 void resolve_tables(const char* field, const heed_rotary& given, Rotary& r) {
-  if (given.base != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.base is %g; it must be 0 with tables", field,
-         given.base);
+  if (given.base != 0) refuse("%s.base is %g; it must be 0 with tables", field, given.base);
   for (const auto& [name, table] : {std::pair{"cosines", given.cosines}, {"sines", given.sines}}) {
     if (table == nullptr)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.%s is NULL; with %s.table_rows it must be a table",
-           field, name, field);
+      refuse("%s.%s is NULL; with %s.table_rows it must be a table", field, name, field);
     check_alignment(FieldName(field, name), table, sizeof(float));
   }
   if (given.table_stride != 0 && given.table_stride < r.angles())
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.table_stride is %lld; it must be 0 or at least %lld",
-         field, static_cast<long long>(given.table_stride), static_cast<long long>(r.angles()));
+    refuse("%s.table_stride is %lld; it must be 0 or at least %lld", field, lld(given.table_stride),
+           lld(r.angles()));
   r.table_stride = given.table_stride == 0 ? r.angles() : given.table_stride;
   (Size(given.table_rows) * r.table_stride)
       .checked("a table", {{FieldName(field, "table_rows"), given.table_rows},
@@ -81,26 +73,23 @@ void resolve_tables(const char* field, const heed_rotary& given, Rotary& r) {
 void resolve_base(const char* field, const heed_rotary& given, Rotary& r) {
   for (const auto& [name, table] : {std::pair{"cosines", given.cosines}, {"sines", given.sines}})
     if (table != nullptr)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.%s is %p; it must be NULL without %s.table_rows",
-           field, name, static_cast<const void*>(table), field);
+      refuse("%s.%s is %p; it must be NULL without %s.table_rows", field, name,
+             static_cast<const void*>(table), field);
   if (given.table_stride != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s.table_stride is %lld; it must be 0 without %s.table_rows", field,
-         static_cast<long long>(given.table_stride), field);
+    refuse("%s.table_stride is %lld; it must be 0 without %s.table_rows", field,
+           lld(given.table_stride), field);
   r.base = given.base == 0 ? kDefaultBase : given.base;
   if (!(r.base >= kLeastBase && std::isfinite(r.base)))
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s.base is %g; it must be finite and at least %g, or 0 for the default %g", field,
-         given.base, kLeastBase, kDefaultBase);
+    refuse("%s.base is %g; it must be finite and at least %g, or 0 for the default %g", field,
+           given.base, kLeastBase, kDefaultBase);
   r.last_position = kLastPosition;
 }
 
 /// Throws unless rows may stand there; `field` is as in "desc.position".
 void check_position(const char* field, const Rotary& rotary, std::int64_t position) {
   if (!rotary.has(position))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %lld; it must be 0 to %lld%s", field,
-         static_cast<long long>(position), static_cast<long long>(rotary.last_position),
-         rotary.base == 0 ? ", which the tables have" : "");
+    refuse("%s is %lld; it must be 0 to %lld%s", field, lld(position), lld(rotary.last_position),
+           rotary.base == 0 ? ", which the tables have" : "");
 }
 
 /// A cosine and a sine take as long as turning so many values.
@@ -165,8 +154,7 @@ class RowTurner {
 
 Rotary resolve_rotary(const char* field, const heed_rotary& given, std::int64_t row_features) {
   if (given.pairs > HEED_ROTARY_INTERLEAVED)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.pairs is %u; it must be a heed_rotary_pairs, 0 to 2",
-         field, given.pairs);
+    refuse("%s.pairs is %u; it must be a heed_rotary_pairs, 0 to 2", field, given.pairs);
   check_reserved(FieldName(field, "reserved"), given.reserved);
   Rotary r;
   if (given.pairs == HEED_ROTARY_NONE) {
@@ -176,8 +164,8 @@ Rotary resolve_rotary(const char* field, const heed_rotary& given, std::int64_t 
   r.pairs = given.pairs;
   r.features = resolve_features(field, given.features, row_features);
   if (given.table_rows < 0 || given.table_rows > kLastPosition + 1)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.table_rows is %lld; it must be 0 to %lld", field,
-         static_cast<long long>(given.table_rows), static_cast<long long>(kLastPosition) + 1);
+    refuse("%s.table_rows is %lld; it must be 0 to %lld", field, lld(given.table_rows),
+           lld(kLastPosition) + 1);
   given.table_rows > 0 ? resolve_tables(field, given, r) : resolve_base(field, given, r);
   return r;
 }
@@ -225,12 +213,10 @@ template void turn_row(const Rotary&, const double*, const double*, double*);
 
 void Positions::check() const {
   if (!rotary.turns() && given != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.positions is given; it must be NULL: the cache has no rotary embedding");
+    refuse("desc.positions is given; it must be NULL: the cache has no rotary embedding");
   if (offset != 0 && (given != nullptr || !rotary.turns()))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.position_offset is %lld; it must be 0 %s",
-         static_cast<long long>(offset),
-         given != nullptr ? "with desc.positions" : "without rotary embedding");
+    refuse("desc.position_offset is %lld; it must be 0 %s", lld(offset),
+           given != nullptr ? "with desc.positions" : "without rotary embedding");
   check_alignment("desc.positions", given, sizeof(std::int64_t));
 }
 
@@ -239,7 +225,7 @@ void Positions::check_rows(std::int64_t i, std::int64_t t, std::int64_t count) c
   for (std::int64_t k = i; given != nullptr && k < i + count; ++k) {
     if (rotary.has(given[k])) continue;
     char field[48];
-    std::snprintf(field, sizeof field, "desc.positions[%lld]", static_cast<long long>(k));
+    std::snprintf(field, sizeof field, "desc.positions[%lld]", lld(k));
     check_position(field, rotary, given[k]);
   }
   if (given != nullptr) return;
@@ -248,10 +234,8 @@ void Positions::check_rows(std::int64_t i, std::int64_t t, std::int64_t count) c
   if (__builtin_add_overflow(t, offset, &first) ||
       __builtin_add_overflow(t + count - 1, offset, &last) || !rotary.has(first) ||
       !rotary.has(last))
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.position_offset is %lld; rows that lie at %lld to %lld must stand at 0 to %lld",
-         static_cast<long long>(offset), static_cast<long long>(t),
-         static_cast<long long>(t + count - 1), static_cast<long long>(rotary.last_position));
+    refuse("desc.position_offset is %lld; rows that lie at %lld to %lld must stand at 0 to %lld",
+           lld(offset), lld(t), lld(t + count - 1), lld(rotary.last_position));
 }
 
 RotateProblem validate(const heed_rotate_desc& d) {
@@ -267,16 +251,14 @@ RotateProblem validate(const heed_rotate_desc& d) {
   p.to = output_layout("desc.to", d.to, p.sizes, ElementType::kF32);
   p.float64 = p.to.type == ElementType::kF64;
   if ((p.from.type == ElementType::kF64) != p.float64)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.%s.dtype is %u; it must be HEED_DTYPE_F64 (2) as that of another tensor is",
-         p.float64 ? "from" : "to", p.float64 ? d.from.dtype : d.to.dtype);
+    refuse("desc.%s.dtype is %u; it must be HEED_DTYPE_F64 (2) as that of another tensor is",
+           p.float64 ? "from" : "to", p.float64 ? d.from.dtype : d.to.dtype);
   p.rows = (Size(d.batch) * d.heads * d.rows)
                .checked("the number of rows",
                         {{"desc.batch", d.batch}, {"desc.heads", d.heads}, {"desc.rows", d.rows}});
   p.rotary = resolve_rotary("desc.rotary", d.rotary, d.features);
   if (!p.rotary.turns())
-    fail(
-        HEED_STATUS_INVALID_ARGUMENT,
+    refuse(
         "desc.rotary.pairs is 0; it must be HEED_ROTARY_HALVES (1) or HEED_ROTARY_INTERLEAVED (2)");
   p.position = d.position;
   check_position("desc.position", p.rotary, d.position);
@@ -294,16 +276,14 @@ void validate(const heed_context& context, const RotateProblem& p, const Rotate&
     return;
   }
   if (p.position != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.position is %lld; it must be 0 with positions",
-         static_cast<long long>(p.position));
+    refuse("desc.position is %lld; it must be 0 with positions", lld(p.position));
   check_alignment("positions", rotate.positions, sizeof(std::int64_t));
   const std::int64_t wrong = first_where(context.threads, p.sizes[0] * rows, [&](std::int64_t i) {
     return !p.rotary.has(rotate.positions[i]);
   });
   if (wrong == p.sizes[0] * rows) return;
   char field[64];
-  std::snprintf(field, sizeof field, "positions[%lld][%lld]", static_cast<long long>(wrong / rows),
-                static_cast<long long>(wrong % rows));
+  std::snprintf(field, sizeof field, "positions[%lld][%lld]", lld(wrong / rows), lld(wrong % rows));
   check_position(field, p.rotary, rotate.positions[wrong]);
 }
 

@@ -5,10 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/dense/plan.hpp"
-#include "engine/dense/problem.hpp"
-#include "engine/kernels/table.hpp"
-#include "engine/tensor/element.hpp"
+#include "engine/dense/panel.hpp"
 
 namespace heed {
 
@@ -17,10 +14,8 @@ namespace heed {
 template <class Real>
 class Stored {
  public:
-  /// Rows from `begin` on, of heads [head, last_head].
+  /// Rows from key `begin` on, of heads [head, last_head].
   struct RowSpan {
-    const Sequence& sequence;
-    const StoredTensor tensor;
     std::int64_t head, last_head, begin;
   };
 
@@ -35,32 +30,28 @@ class Stored {
     bool all_heads = false;
   };
 
-  /// Where rows that are not read where they lie are put, and what is found out about rows.
-  struct Buffers {
-    std::byte* copies;  ///< of a block of them
-    float* scales;      ///< of a block
-  };
-
-  /// With `copies` the rows and scales of a block are copied in any case, and may be changed.
-  Stored(const KernelTable<Real>& kernels, const RowSpan& span, std::size_t rows,
-         std::int64_t features, bool copies, const Buffers& buffers)
-      : span_(span),
-        layout_(span.tensor.layout),
-        lanes_(kernels.rows.lanes),
-        left_(static_cast<std::size_t>(span.sequence.key_length - span.begin)),
+  /// Rows and scales that are not read where they lie are put into these buffers, a block at a
+  /// time; with `copies` all are, and may be changed there.
+  Stored(const AttentionThread<Real>& on, const StoredTensor& tensor, std::int64_t features,
+         const RowSpan& span, bool copies, std::size_t Slab::*rows, std::size_t Slab::*scales)
+      : on_(on),
+        tensor_(tensor),
+        layout_(tensor.layout),
+        span_(span),
+        lanes_(on.kernels.rows.lanes),
+        left_(static_cast<std::size_t>(on.sequence.key_length - span.begin)),
         features_(static_cast<std::size_t>(features)),
         copies_scales_(copies),
         copied_(copies || layout_.strides.feature != 1 || features_ < lanes_),
-        first_(rows == 0 ? nullptr
-                         : span.sequence.key_row(span.tensor.data, layout_, span.head, span.begin)),
-        buffers_(buffers) {}
+        copies_(reinterpret_cast<std::byte*>(on.buffer(rows))),
+        scales_(reinterpret_cast<float*>(on.buffer(scales))) {}
 
   RowOrder order() const { return {lanes_, std::max(features_, lanes_)}; }
 
   /// How many rows block() takes: a chunk's where one run holds them, and nothing is copied.
   std::int64_t most_rows() const {
-    const bool gathers = is_scaled(layout_.type) && span_.tensor.scale_layout.strides.row != 1;
-    if (copied_ || gathers || span_.sequence.pages != nullptr)
+    const bool gathers = is_scaled(layout_.type) && tensor_.scale_layout.strides.row != 1;
+    if (copied_ || gathers || on_.sequence.pages != nullptr)
       return std::int64_t{StoredRows::kMostRows};
     return kDecodeChunk;
   }
@@ -96,9 +87,8 @@ class Stored {
   /// How many rows of one of several heads a block has, in turns: a page's, unless it has all heads
   /// of a row side by side.
   std::int64_t rows_of_heads(std::int64_t turn) const {
-    if (heads_in_rows() || span_.sequence.pages == nullptr) return turn;
-    const std::int64_t rows =
-        std::min<std::int64_t>(span_.sequence.page_rows, StoredRows::kMostRows);
+    if (heads_in_rows() || on_.sequence.pages == nullptr) return turn;
+    const std::int64_t rows = std::min<std::int64_t>(on_.sequence.page_rows, StoredRows::kMostRows);
     return std::max(rows / turn * turn, turn);
   }
 
@@ -110,8 +100,8 @@ class Stored {
     const std::int64_t stride = layout.strides.row * layout.bytes;
     for (std::size_t j = 0; j < count;) {
       const std::int64_t key = span_.begin + static_cast<std::int64_t>(begin + j);
-      const std::byte* at = span_.sequence.key_row(data, layout, head, key);
-      const auto end = j + static_cast<std::size_t>(span_.sequence.keys_in_place(key));
+      const std::byte* at = on_.sequence.key_row(data, layout, head, key);
+      const auto end = j + static_cast<std::size_t>(on_.sequence.keys_in_place(key));
       for (; j < std::min(end, count); ++j, at += stride) function(j, at);
     }
   }
@@ -142,14 +132,9 @@ class Stored {
   };
   Start start(std::int64_t head, std::size_t j) const {
     if (j >= left_) return {nullptr, 0};
-    if (span_.sequence.pages == nullptr)
-      return {first_ + (head - span_.head) * layout_.strides.head * layout_.bytes +
-                  static_cast<std::int64_t>(j) * layout_.strides.row * layout_.bytes,
-              left_ - j};
     const std::int64_t key = span_.begin + static_cast<std::int64_t>(j);
-    const auto in_place = static_cast<std::size_t>(span_.sequence.keys_in_place(key));
-    return {span_.sequence.key_row(span_.tensor.data, layout_, head, key),
-            std::min(in_place, left_ - j)};
+    const auto in_place = static_cast<std::size_t>(on_.sequence.keys_in_place(key));
+    return {on_.sequence.key_row(tensor_.data, layout_, head, key), std::min(in_place, left_ - j)};
   }
 
   /// The row that is prefetched while row j of a block is read, and how many follow it.
@@ -192,48 +177,46 @@ class Stored {
   void copy_rows(StoredRows& rows, std::int64_t head, std::size_t begin) const {
     const auto element = static_cast<std::size_t>(layout_.bytes);
     const std::size_t bytes = rows.features * element;
-    each_row(span_.tensor.data, layout_, head, begin, rows.count,
+    const std::int64_t step = layout_.strides.feature * layout_.bytes;
+    each_row(tensor_.data, layout_, head, begin, rows.count,
              [&](std::size_t j, const std::byte* at) {
-               std::byte* const to = buffers_.copies + j * bytes;
+               std::byte* const to = copies_ + j * bytes;
                std::fill(to + features_ * element, to + bytes, std::byte{0});
-               copy(at, to);
+               for (std::size_t x = 0; x < features_; ++x, at += step)
+                 std::copy_n(at, element, to + x * element);
              });
     rows.stride = static_cast<std::ptrdiff_t>(bytes);
     rows.next_stride = 0;
-    rows.runs[0] = {buffers_.copies, rows.count, nullptr, 0};
+    rows.runs[0] = {copies_, rows.count, nullptr, 0};
     rows.run_count = 1;
   }
 
   /// Where they lie if they do so one after the other, else gathered.
   const float* scales(std::int64_t head, std::size_t begin, std::size_t count) const {
     if (!is_scaled(layout_.type)) return nullptr;
-    const StoredTensor& t = span_.tensor;
     const std::int64_t key = span_.begin + static_cast<std::int64_t>(begin);
-    const bool together = t.scale_layout.strides.row == 1 &&
-                          span_.sequence.keys_in_place(key) >= static_cast<std::int64_t>(count);
+    const bool together = tensor_.scale_layout.strides.row == 1 &&
+                          on_.sequence.keys_in_place(key) >= static_cast<std::int64_t>(count);
     if (together && !copies_scales_)
       return reinterpret_cast<const float*>(
-          span_.sequence.key_row(t.scales, t.scale_layout, head, key));
-    each_row(t.scales, t.scale_layout, head, begin, count, [&](std::size_t j, const std::byte* at) {
-      buffers_.scales[j] = *reinterpret_cast<const float*>(at);
-    });
-    return buffers_.scales;
+          on_.sequence.key_row(tensor_.scales, tensor_.scale_layout, head, key));
+    each_row(tensor_.scales, tensor_.scale_layout, head, begin, count,
+             [&](std::size_t j, const std::byte* at) {
+               scales_[j] = *reinterpret_cast<const float*>(at);
+             });
+    return scales_;
   }
 
-  void copy(const std::byte* from, std::byte* to) const {
-    const auto bytes = static_cast<std::size_t>(layout_.bytes);
-    for (std::size_t x = 0; x < features_; ++x, from += layout_.strides.feature * layout_.bytes)
-      std::copy_n(from, bytes, to + x * bytes);
-  }
-
-  const RowSpan span_;
+  const AttentionThread<Real> on_;
+  const StoredTensor tensor_;
   const Layout& layout_;
+  const RowSpan span_;
   const std::size_t lanes_;
   const std::size_t left_;  ///< rows of the sequence from the first one on
   const std::size_t features_;
   const bool copies_scales_, copied_;
-  const std::byte* const first_;  ///< row 0 of the first head
-  const Buffers buffers_;
+  std::byte* const copies_;
+  float* const scales_;
 };
 
 }  // namespace heed

@@ -30,8 +30,10 @@ class Totals {
     return summed_ == Summed::kLatest ? sum_rows() + features_ + 1 : features_;
   }
 
-  /// Adds the sums to the totals, and begins them again.
-  void take() const {
+  /// Before the keys from `key` on: every kFoldKeys keys the sums are added to the totals, and
+  /// begin again.
+  void fold(std::int64_t key) const {
+    if (key % kFoldKeys != 0 || summed_ == Summed::kNothing) return;
     const bool first = summed_ != Summed::kLatest;
     summed_ = Summed::kLatest;
     each([first](Real& sum, Real& total) {
@@ -40,8 +42,9 @@ class Totals {
     });
   }
 
-  /// Adds the totals to the sums, when all keys have been seen.
-  void give_back() const {
+  /// The sums of all keys, when they have been seen.
+  void finish() const {
+    if (summed_ == Summed::kNothing) std::fill_n(state_.accumulators, features_ * pitch_, Real{0});
     if (summed_ == Summed::kLatest) each([](Real& sum, Real& total) { sum += total; });
   }
 

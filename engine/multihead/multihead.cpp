@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/dense/plan.hpp"
 #include "engine/dense/scores.hpp"
-#include "engine/dense/strategy.hpp"
 #include "engine/multihead/operands.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"

@@ -19,8 +19,16 @@ struct Error {
 /// Throws an Error with a printf-style message that names the field, its value and the bound.
 [[noreturn, gnu::format(printf, 2, 3)]] void fail(heed_status status, const char* format, ...);
 
+/// The same of an argument that is invalid.
+[[noreturn, gnu::format(printf, 1, 2)]] void refuse(const char* format, ...);
+
+/// A number for %lld of such a message.
+inline long long lld(std::int64_t number) { return number; }
+
 /// Throws unless the field `field`, as in "desc.reserved", is 0.
 void check_reserved(const char* field, std::uint32_t value);
+/// The same, saying why, as in "with desc.pages 0".
+void check_zero(const char* field, std::int64_t value, const char* why);
 
 /// The latest message of this thread, for heed_last_error().
 void set_last_error(const char* message) noexcept;

@@ -21,14 +21,9 @@
 #include <cstdint>
 #include <limits>
 
-#include "engine/dense/backward/bias.hpp"
 #include "engine/dense/backward/split.hpp"
-#include "engine/dense/plan.hpp"
-#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/text.hpp"
 #include "engine/runtime/workspace.hpp"
-#include "engine/tensor/loops.hpp"
-#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -155,8 +150,7 @@ class Backward {
   void add_pack(std::int64_t pack, std::byte* slab) const {
     const Sequence sequence = sequence_of_pack(pack);
     const Split<Real> rows = split(sequence, pack, slab, multiplies_pairs(sequence, pack));
-    auto* const total =
-        reinterpret_cast<Real*>(slab + plan_.attention.slab.bytes + plan_.slab.sums);
+    auto* const total = plan_.buffer<Real>(slab, &BackwardSlab::sums);
     Real* const latest = total + plan_.sum_values;
     std::fill_n(total, plan_.sum_values, Real{0});
     for (std::int64_t s = 0; s < rows.splits(); ++s) {
@@ -248,8 +242,7 @@ class Backward {
     const auto write = [&](void* to, const Layout& layout, std::int64_t features, auto&& sums_of,
                            Real times) {
       if (to == nullptr) return;
-      auto* const row =
-          reinterpret_cast<Real*>(slab + plan_.attention.slab.bytes + plan_.slab.rows);
+      Real* const row = plan_.buffer<Real>(slab, &BackwardSlab::rows);
       const bool in_place = !p.accumulate && has_rows_of(kTypeOf<Real>, layout);
       for (std::int64_t j = begin; j < end; ++j) {
         std::byte* const at = row_at(to, layout, sequence.batch, head, sequence.key_begin + j);
@@ -325,11 +318,12 @@ void run_plan(const heed_attention_backward_plan& plan, const heed_attention_bac
                      for (std::int64_t task = begin; task < end; ++task) function(task, slab);
                    });
     };
-    const std::int64_t tiles = args.given.grad_bias != nullptr ? bias_tasks(plan) : 0;
-    const bool own = bias_is_own(plan);
-    if (own)
-      each(tiles,
-           [&](std::int64_t task, std::byte* slab) { clear_bias<Real>(plan, args, task, slab); });
+    const auto bias = [&](std::int64_t tile, std::byte* slab) {
+      return BiasTile<Real>(plan, args, tile, slab);
+    };
+    const std::int64_t tiles = args.given.grad_bias != nullptr ? plan.bias_tasks() : 0;
+    const bool own = plan.bias_is_own();
+    if (own) each(tiles, [&](std::int64_t tile, std::byte* slab) { bias(tile, slab).clear(); });
     if (plan.problem.attention.query_heads == 0 && plan.bytes > 0) backward.write_unattended(space);
     if (plan.apart) {
       each(plan.tasks, [&](std::int64_t task, std::byte* slab) { backward.add_split(task, slab); });
@@ -339,15 +333,17 @@ void run_plan(const heed_attention_backward_plan& plan, const heed_attention_bac
       each(plan.tasks, [&](std::int64_t task, std::byte* slab) { backward.add_pack(task, slab); });
     }
     if (plan.bias_apart) {
-      each(tiles * plan.bias_parts, [&](std::int64_t task, std::byte* slab) {
-        add_bias_part<Real>(plan, args, task, slab, space);
+      auto* const sums = reinterpret_cast<Real*>(space + plan.bias_sums);
+      const std::int64_t parts = plan.bias_parts;
+      const std::int64_t values = plan.bias_values().value();
+      each(tiles * parts, [&](std::int64_t task, std::byte* slab) {
+        bias(task / parts, slab).add_part(task % parts, sums + task * values);
       });
-      each(tiles, [&](std::int64_t task, std::byte* slab) {
-        write_bias<Real>(plan, args, task, slab, space);
+      each(tiles, [&](std::int64_t tile, std::byte* slab) {
+        bias(tile, slab).write_parts(sums + tile * parts * values, values);
       });
     } else if (!own) {
-      each(tiles,
-           [&](std::int64_t task, std::byte* slab) { add_bias<Real>(plan, args, task, slab); });
+      each(tiles, [&](std::int64_t tile, std::byte* slab) { bias(tile, slab).add(); });
     }
     write_numbers<Real>(plan, args, reinterpret_cast<const RowTerms*>(space + plan.terms));
   });
@@ -361,12 +357,10 @@ void print_run(const heed_attention_backward_plan& plan, const heed_attention_ba
   tell(
       "attention backward B%lld H%lld Hkv%lld Lq%lld Lkv%lld D%lld Dv%lld%s, %s %s x%u, %lld "
       "tasks, %.3f ms, %.1f GFLOP/s",
-      static_cast<long long>(p.batch), static_cast<long long>(p.query_heads),
-      static_cast<long long>(p.key_heads), static_cast<long long>(p.query_length),
-      static_cast<long long>(p.key_length), static_cast<long long>(p.features),
-      static_cast<long long>(p.value_features), options_of(p, args.attention).c_str(),
-      c.kernels->f32.isa, c.threads.name, plan.workers, static_cast<long long>(plan.tasks),
-      seconds * 1e3, seconds > 0 ? plan.flops / seconds * 1e-9 : 0.0);
+      lld(p.batch), lld(p.query_heads), lld(p.key_heads), lld(p.query_length), lld(p.key_length),
+      lld(p.features), lld(p.value_features), options_of(p, args.attention).c_str(),
+      c.kernels->f32.isa, c.threads.name, plan.workers, lld(plan.tasks), seconds * 1e3,
+      seconds > 0 ? plan.flops / seconds * 1e-9 : 0.0);
 }
 
 }  // namespace heed

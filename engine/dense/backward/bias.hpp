@@ -3,32 +3,10 @@
 
 #include <algorithm>
 
-#include "engine/dense/backward/panel.hpp"
+#include "engine/dense/backward/reader.hpp"
 #include "engine/dense/backward/scores.hpp"
-#include "engine/tensor/loops.hpp"
 
 namespace heed {
-
-/// Tiles of the bias: some keys, or the one that repeats, for a panel of rows, or the one, and so
-/// on.
-std::int64_t bias_tasks(const heed_attention_backward_plan& plan);
-
-/// How many parts of the batch, heads and panels that a tile repeats over are summed apart, and
-/// then in order. It depends on the problem and the panel alone.
-std::int64_t bias_parts(const heed_attention_backward_plan& plan);
-
-/// Whether tiles of the bias, of many rows and keys, repeat over heads or batch items.
-bool shares_bias(const heed_attention_backward_plan& plan);
-
-/// Of the sums of a tile.
-Size bias_values(const heed_attention_backward_plan& plan);
-
-/// Whether every pair has a number of the bias of its own: then its gradient is written as it is
-/// found, after clear_bias(), because not all pairs are looked at.
-bool bias_is_own(const heed_attention_backward_plan& plan);
-template <class Real>
-void clear_bias(const heed_attention_backward_plan& plan, const BackwardArgs& args,
-                std::int64_t task, std::byte* slab);
 
 /// Where the gradient of a row of the bias begins, from a key on.
 inline std::byte* bias_at(const heed_attention_backward_plan& plan, const BackwardArgs& args,
@@ -46,31 +24,183 @@ void write_bias_columns(const heed_attention_backward_plan& plan, const Real* co
                         std::size_t vectors, std::size_t rows, std::int64_t keys, Real* buffer,
                         ToRow&& to_row) {
   const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
-  alignas(kAlignment) Real ones[kMaxPanel];
-  std::fill_n(ones, kMaxPanel, Real{1});
   const auto count = static_cast<std::size_t>(keys);
-  Real* to[kMaxPanel] = {};
-  for (std::size_t i = 0; i < rows; ++i) to[i] = buffer + i * count;
-  kernels.panels.finish(vectors, columns, ones, count, to, rows, 1, false);
-  const auto factor = static_cast<Real>(1 / plan.problem.attention.temperature);
-  for (std::size_t at = 0; at < rows * count; ++at) buffer[at] *= factor;
+  turn_into_rows(kernels, columns, vectors, rows, count, buffer);
+  multiply_values(buffer, static_cast<Real>(1 / plan.problem.attention.temperature), rows * count,
+                  buffer);
   for (std::size_t i = 0; i < rows; ++i)
-    write_gradient(kernels, plan.problem.grad_bias, plan.problem.accumulate, to[i], keys,
-                   buffer + rows * count, to_row(i));
+    write_gradient(kernels, plan.problem.grad_bias, plan.problem.accumulate, buffer + i * count,
+                   keys, buffer + rows * count, to_row(i));
 }
 
-/// Computes the gradients of scores of a tile again, sums and writes them.
+/// A tile of the bias: some keys, or the one that repeats, for a panel of rows, or the one, and so
+/// on. It computes the gradients of scores again.
 template <class Real>
-void add_bias(const heed_attention_backward_plan& plan, const BackwardArgs& args, std::int64_t task,
-              std::byte* slab);
+class BiasTile {
+ public:
+  BiasTile(const heed_attention_backward_plan& plan, const BackwardArgs& args, std::int64_t tile,
+           std::byte* slab)
+      : plan_(plan), args_(args), slab_(slab) {
+    const auto take = [&](BiasAxis axis) {
+      const std::int64_t index = tile % plan.bias_tiles(axis);
+      tile /= plan.bias_tiles(axis);
+      return index;
+    };
+    const std::int64_t keys = take(BiasAxis::kKeys);
+    panel_ = take(BiasAxis::kRows);
+    head_ = take(BiasAxis::kHeads);
+    batch_ = take(BiasAxis::kBatch);
+    first_key_ = keys * plan.bias_keys;
+    keys_ =
+        repeats(BiasAxis::kKeys) ? 1 : std::min(plan.bias_keys, problem_.key_length - first_key_);
+  }
 
-/// The same where parts are apart: sums one part of a tile to plan.bias_sums of the workspace ...
-template <class Real>
-void add_bias_part(const heed_attention_backward_plan& plan, const BackwardArgs& args,
-                   std::int64_t task, std::byte* slab, std::byte* workspace);
-/// ... and writes the sums of all parts of a tile.
-template <class Real>
-void write_bias(const heed_attention_backward_plan& plan, const BackwardArgs& args,
-                std::int64_t task, std::byte* slab, std::byte* workspace);
+  /// Writes 0, unless gradients are added to what is there.
+  void clear() const {
+    if (plan_.problem.accumulate) return;
+    Real* const sums = buffer(&BackwardSlab::bias);
+    std::fill_n(sums, values(), Real{0});
+    write(sums);
+  }
+
+  /// Sums and writes the tile.
+  void add() {
+    Real* const sums = buffer(&BackwardSlab::bias);
+    Real* const latest = buffer(&BackwardSlab::bias_part);
+    lay_bias();
+    sum(0, sums);
+    for (std::int64_t part = 1; part < plan_.bias_parts; ++part) {
+      sum(part, latest);
+      add_values(latest, values(), sums);
+    }
+    write(sums);
+  }
+
+  /// The same where parts are tasks: sums one of them ...
+  void add_part(std::int64_t part, Real* sums) {
+    lay_bias();
+    sum(part, sums);
+  }
+  /// ... and writes the sums of all of them, so many values apart.
+  void write_parts(Real* sums, std::int64_t apart) const {
+    for (std::int64_t part = 1; part < plan_.bias_parts; ++part)
+      add_values(sums + part * apart, values(), sums);
+    write(sums);
+  }
+
+ private:
+  Real* buffer(std::size_t BackwardSlab::*offset) const {
+    return plan_.buffer<Real>(slab_, offset);
+  }
+  bool repeats(BiasAxis axis) const { return plan_.bias_repeats(axis); }
+  std::size_t values() const { return static_cast<std::size_t>(keys_ * pitch_); }
+
+  /// Transposes the tile of the bias once for the heads and batch items whose sums follow.
+  void lay_bias() {
+    const heed_attention_args& args = args_.attention;
+    if (!plan_.shares_bias() || args.bias == nullptr || args.score_function != nullptr) return;
+    const Sequence sequence = sequence_of(problem_, args, batch_);
+    const HeadPack pack = {head_, 1, nullptr};
+    const Scores<Real> scores({plan_.attention, args, sequence, slab_}, HEED_WEIGHTS_PROBABILITIES);
+    const std::int64_t first = panel_ * pitch_;
+    Panel<Real> panel{};
+    static_cast<PanelRows&>(panel) =
+        PanelRows::of(first, std::min(pitch_, problem_.query_length - first), panels_.lanes);
+    panel.pack = &pack;
+    Real* const lanes = buffer(&BackwardSlab::bias_lanes);
+    bool fits = true;
+    each_block(first_key_, first_key_ + keys_, panels_.key_block, [&](const KeyBlock& block) {
+      const auto before = static_cast<std::size_t>(block.begin - first_key_);
+      fits = fits && scores.lay_bias(panel, block, lanes + before * panel.pitch);
+    });
+    if (fits) laid_pitch_ = panel.pitch;
+  }
+
+  /// Sums [keys][pitch] of a part of the repeats.
+  void sum(std::int64_t part, Real* sums) const {
+    std::fill_n(sums, values(), Real{0});
+    const std::int64_t all = plan_.bias_panels();
+    const std::int64_t end = (part + 1) * all / plan_.bias_parts;
+    const std::int64_t of_head = plan_.bias_steps_in_tile(BiasAxis::kRows);
+    const std::int64_t of_item = plan_.bias_steps_in_tile(BiasAxis::kHeads) * of_head;
+    for (std::int64_t n = part * all / plan_.bias_parts, next = 0; n < end; n = next) {
+      // The part's panels of one head.
+      next = std::min(n / of_head * of_head + of_head, end);
+      const Sequence sequence = sequence_of(problem_, args_.attention, batch_ + n / of_item);
+      const std::int64_t head = head_ + n % of_item / of_head;
+      const std::int64_t first = panel_ + n % of_head;
+      add_head({plan_,
+                args_,
+                {plan_.attention, args_.attention, sequence, slab_},
+                {head, 1, nullptr},
+                nullptr},
+               first, first + next - n, sums);
+    }
+  }
+
+  /// The panels [begin, end) of a head.
+  void add_head(const PackRows<Real>& rows, std::int64_t begin, std::int64_t end,
+                Real* sums) const {
+    const ScoreGradients<Real> gradients(rows);
+    const Reader<Real> reader(rows, gradients.scores());
+    for (std::int64_t p = begin; p < end; ++p) {
+      const std::int64_t first = p * pitch_;
+      const std::int64_t count = std::min(pitch_, rows.on.sequence.query_length - first);
+      if (count <= 0) return;
+      GradPanel<Real> panel = reader.panel(first, count, {0, 0, 0, count});
+      if (panel.pitch == laid_pitch_) {  // shorter sequences of a batch may have fewer vectors
+        panel.bias = buffer(&BackwardSlab::bias_lanes);
+        panel.bias_begin = first_key_;
+      }
+      const Real* grad_out[kMaxPanel];
+      reader.read(panel, grad_out);
+      const bool one = repeats(BiasAxis::kKeys);
+      const std::int64_t last = one ? panel.key_end : first_key_ + keys_;
+      each_block(std::max(first_key_, panel.key_begin), std::min(last, panel.key_end),
+                 plan_.attention.tile_kv, [&](const KeyBlock& keys) {
+                   const KeyTile<Real> tile = reader.tile(keys.begin, keys.end());
+                   each_block(keys.begin, keys.end(), panels_.key_block,
+                              [&](const KeyBlock& block) {
+                                add_keys(gradients, panel, tile, block,
+                                         sums + (one ? 0 : block.begin - first_key_) * pitch_);
+                              });
+                 });
+    }
+  }
+
+  void add_keys(const ScoreGradients<Real>& gradients, const GradPanel<Real>& panel,
+                const KeyTile<Real>& tile, const KeyBlock& block, Real* to) const {
+    const Allowed allowed = gradients.scores().allowed(panel, block);
+    if (allowed == Allowed::kNone) return;
+    gradients.compute_biased(panel, tile, block, allowed);
+    for (std::size_t j = 0; j < block.keys; ++j) {
+      add_values(panel.gradients + j * panel.pitch, panel.rows, to);
+      if (!repeats(BiasAxis::kKeys)) to += pitch_;
+    }
+  }
+
+  void write(Real* sums) const {
+    const std::int64_t first = panel_ * pitch_;
+    const bool one = repeats(BiasAxis::kRows);  // row, to which all lanes add up
+    for (std::int64_t j = 0; j < keys_ && one; ++j)
+      for (std::int64_t l = 1; l < pitch_; ++l) sums[j * pitch_] += sums[j * pitch_ + l];
+    const std::int64_t rows = one ? 1 : std::min(pitch_, problem_.query_length - first);
+    write_bias_columns(plan_, sums, panels_.max_vectors, static_cast<std::size_t>(rows), keys_,
+                       buffer(&BackwardSlab::bias_rows), [&](std::size_t i) {
+                         const std::int64_t row = first + static_cast<std::int64_t>(i);
+                         return bias_at(plan_, args_, batch_, head_, row, first_key_);
+                       });
+  }
+
+  const heed_attention_backward_plan& plan_;
+  const BackwardArgs& args_;
+  std::byte* const slab_;
+  const Problem& problem_ = plan_.problem.attention;
+  const PanelKernels<Real>& panels_ = kernels_of<Real>(*plan_.context->kernels).panels;
+  const std::int64_t pitch_ = plan_.attention.panel_rows;
+  std::int64_t panel_, head_, batch_;  ///< the first of those that it repeats over
+  std::int64_t first_key_, keys_;      ///< of the bias
+  std::size_t laid_pitch_ = 0;         ///< of the bias in lanes; 0: it is not there
+};
 
 }  // namespace heed

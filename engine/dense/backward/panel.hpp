@@ -6,8 +6,6 @@
 
 #include "engine/dense/backward/plan.hpp"
 #include "engine/dense/panel.hpp"
-#include "engine/kernels/table.hpp"
-#include "engine/runtime/sizes.hpp"
 #include "engine/tensor/products.hpp"
 
 namespace heed {
@@ -48,7 +46,19 @@ struct KeySums {
   }
 };
 
-/// Where a panel is among those of its query block. Those that a run may have come in groups.
+/// to[row][x] = columns[x][row], of so many rows and vectors of them.
+template <class Real>
+void turn_into_rows(const KernelTable<Real>& kernels, const Real* columns, std::size_t vectors,
+                    std::size_t rows, std::size_t count, Real* to) {
+  alignas(kAlignment) Real ones[kMaxPanel];
+  std::fill_n(ones, kMaxPanel, Real{1});
+  Real* row[kMaxPanel] = {};
+  for (std::size_t i = 0; i < rows; ++i) row[i] = to + i * count;
+  kernels.panels.finish(vectors, columns, ones, count, row, rows, 1, false);
+}
+
+/// Where a panel is among the panels of its query block, which come in groups: a run has panels of
+/// one group.
 struct PanelPlace {
   std::int64_t index;       ///< of the panel
   std::int64_t row;         ///< rows before it
@@ -98,32 +108,24 @@ struct SplitSums {
   KeySums<Real> keys, values;
 };
 
-/// The query rows of a pack of one sequence, and the memory that they are worked on in.
+/// The query rows of a pack of one sequence, and the thread that works on them.
 template <class Real>
 struct PackRows {
   const heed_attention_backward_plan& plan;
   const BackwardArgs& args;
-  const Sequence& sequence;
+  const AttentionThread<Real> on;
   const HeadPack pack;
-  std::byte* const attention_slab;
   RowTerms* const all_terms;  ///< nullptr: they are not wanted
   const bool pairs = false;   ///< pairs of bfloat16 are multiplied
 
-  const Problem& problem() const { return plan.problem.attention; }
-  const KernelTable<Real>& kernels() const { return kernels_of<Real>(*plan.context->kernels); }
-  const ProductKernels<Real>& products() const { return products_of(kernels(), pairs_if(pairs)); }
-  std::int64_t key_head() const { return pack.head / problem().group(); }
-  Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab() + offset); }
-  std::byte* slab() const { return attention_slab + plan.attention.slab.bytes; }
-
-  /// Row `row` of a tensor [batch, head, row, feature] of query heads.
-  template <class Data>
-  auto* row_of(Data* data, const Layout& layout, std::int64_t row, std::int64_t head) const {
-    return row_at(data, layout, sequence.batch, head, sequence.query_begin + row);
+  const ProductKernels<Real>& products() const { return products_of(on.kernels, pairs_if(pairs)); }
+  std::int64_t key_head() const { return pack.head / on.problem.group(); }
+  Real* buffer(std::size_t BackwardSlab::*offset) const {
+    return plan.buffer<Real>(on.slab, offset);
   }
   RowTerms& terms(std::int64_t row, std::int64_t head) const {
-    return all_terms[(sequence.batch * problem().query_heads + head) * problem().query_length +
-                     row];
+    const Problem& p = on.problem;
+    return all_terms[(on.sequence.batch * p.query_heads + head) * p.query_length + row];
   }
 };
 

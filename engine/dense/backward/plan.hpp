@@ -45,6 +45,10 @@ struct BackwardSlab {
 inline constexpr std::int64_t kSplitRows = 512;
 inline constexpr std::int64_t kMostSplits = 8;
 
+/// The axes of a bias, as in BackwardProblem::bias_sizes. It is cut into tiles: some keys, or the
+/// one that repeats, for a panel of rows, or the one, and so on.
+enum class BiasAxis : std::uint8_t { kBatch, kHeads, kRows, kKeys };
+
 /// What a query row adds to the gradients that are one number, and those of a head; all but sink
 /// times temperature.
 struct RowTerms {
@@ -71,19 +75,52 @@ struct heed_attention_backward_plan {
   std::uint32_t workers;
   double flops;
   heed::BackwardSlab slab;
-  std::size_t slab_bytes;   ///< of both slabs
-  std::int64_t bias_keys;   ///< of a tile of the bias
-  std::int64_t bias_parts;  ///< see bias.hpp
-  bool bias_apart;          ///< parts are tasks of their own
-  std::size_t bias_sums;    ///< offset: [bias_tasks][bias_parts][bias_values], where they are
-  std::size_t sums;         ///< offset: KeySums [packs][splits], where splits are apart
-  std::size_t terms;        ///< offset: RowTerms [batch][query_heads][query_length]
-  std::size_t bytes;        ///< of workspace that a run needs
+  std::size_t slab_bytes;  ///< of both slabs
+  std::int64_t bias_keys;  ///< of a tile of the bias
+  /// How many parts of the panels that a tile repeats over are summed apart, and then in order. It
+  /// depends on the problem and the panel alone.
+  std::int64_t bias_parts;
+  bool bias_apart;        ///< parts are tasks of their own
+  std::size_t bias_sums;  ///< offset: [bias_tasks][bias_parts][bias_values], where they are
+  std::size_t sums;       ///< offset: KeySums [packs][splits], where splits are apart
+  std::size_t terms;      ///< offset: RowTerms [batch][query_heads][query_length]
+  std::size_t bytes;      ///< of workspace that a run needs
 
   std::size_t workspace_bytes() const { return bytes; }
 
-  /// Rows of a pack of the sequence in each of its splits but the last.
+  /// In a thread's slab: that of the attention, then its own.
+  template <class Real>
+  Real* buffer(std::byte* both, std::size_t heed::BackwardSlab::*offset) const {
+    return reinterpret_cast<Real*>(both + attention.slab.bytes + slab.*offset);
+  }
+
+  /// Rows of a pack of the sequence in each of its splits except the last.
   std::int64_t split_rows(const heed::Sequence& sequence) const;
+
+  // The bias.
+  bool bias_repeats(heed::BiasAxis axis) const {
+    return problem.bias_sizes[static_cast<int>(axis)] == 1;
+  }
+  /// How many tiles there are along an axis, and how many of those that a bias without repeats
+  /// would have are in one of them.
+  std::int64_t bias_tiles(heed::BiasAxis axis) const {
+    return bias_repeats(axis) ? 1 : bias_steps(axis);
+  }
+  std::int64_t bias_steps_in_tile(heed::BiasAxis axis) const {
+    return bias_repeats(axis) ? bias_steps(axis) : 1;
+  }
+  /// Tiles; panels of rows that one repeats over, in all heads and batch items; and sums of one.
+  std::int64_t bias_tasks() const;
+  std::int64_t bias_panels() const;
+  heed::Size bias_values() const;
+  /// Whether tiles of the bias, of many rows and keys, repeat over heads or batch items.
+  bool shares_bias() const;
+  /// Whether every pair has a number of the bias of its own: then its gradient is written as it is
+  /// found, after BiasTile::clear(), because not all pairs are looked at.
+  bool bias_is_own() const;
+
+ private:
+  std::int64_t bias_steps(heed::BiasAxis axis) const;
 };
 
 namespace heed {

@@ -1,4 +1,5 @@
-#include "engine/dense/backward/operands.hpp"
+#include "engine/dense/backward/problem.hpp"
+
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"
 
@@ -8,19 +9,14 @@ void check_differentiable(const heed_attention_desc& desc) {
   if (desc.hard != 0)
     fail(HEED_STATUS_UNSUPPORTED,
          "desc.hard is %u; it must be 0: hard attention is not differentiable", desc.hard);
-  const auto check_no_output = [](const char* field, std::int64_t value) {
-    if (value != 0)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.%s is %lld; it must be 0 where gradients are computed", field,
-           static_cast<long long>(value));
-  };
-  check_no_output("weights_point", desc.weights_point);
-  check_no_output("sum_columns", desc.sum_columns);
-  check_no_output("weight_rows", desc.weight_rows);
+  constexpr const char* kWhere = "where gradients are computed";
+  check_zero("desc.weights_point", desc.weights_point, kWhere);
+  check_zero("desc.sum_columns", desc.sum_columns, kWhere);
+  check_zero("desc.weight_rows", desc.weight_rows, kWhere);
   if (desc.pages != 0)
     fail(HEED_STATUS_UNSUPPORTED,
          "desc.pages is %lld; gradients of keys and values in pages are not supported",
-         static_cast<long long>(desc.pages));
+         lld(desc.pages));
   const auto check_bits = [](const char* field, std::uint32_t dtype) {
     if (dtype == HEED_DTYPE_I8 || dtype == HEED_DTYPE_F8_E4M3)
       fail(HEED_STATUS_UNSUPPORTED,
@@ -42,10 +38,8 @@ void resolve_bias(const heed_score_layout& given, const heed_score_layout& bias,
   const std::int64_t sizes[4] = {given.batch, given.heads, given.rows, given.keys};
   for (int axis = 0; axis < 4; ++axis)
     if (sizes[axis] != 0 && sizes[axis] != p.bias_sizes[axis])
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.grad_bias.%s is %lld; it must be %lld, as that of the bias is, or 0 (the same)",
-           names[axis], static_cast<long long>(sizes[axis]),
-           static_cast<long long>(p.bias_sizes[axis]));
+      refuse("desc.grad_bias.%s is %lld; it must be %lld, as that of the bias is, or 0 (the same)",
+             names[axis], lld(sizes[axis]), lld(p.bias_sizes[axis]));
   heed_score_layout own = given;
   own.batch = p.bias_sizes[0];
   own.heads = p.bias_sizes[1];
@@ -57,7 +51,7 @@ void resolve_bias(const heed_score_layout& given, const heed_score_layout& bias,
 }  // namespace
 
 BackwardProblem validate(const heed_attention_backward_desc& desc) {
-  if (desc.attention == nullptr) fail(HEED_STATUS_INVALID_ARGUMENT, "desc.attention is NULL");
+  if (desc.attention == nullptr) refuse("desc.attention is NULL");
   check_choice("accumulate", desc.accumulate, "a switch", 1);
   BackwardProblem p{};
   p.accumulate = desc.accumulate != 0;
@@ -72,7 +66,7 @@ BackwardProblem validate(const heed_attention_backward_desc& desc) {
 }
 
 BackwardArgs::BackwardArgs(const heed_attention_backward_args& args) : given(args), attention{} {
-  if (args.attention == nullptr) fail(HEED_STATUS_INVALID_ARGUMENT, "args.attention is NULL");
+  if (args.attention == nullptr) refuse("args.attention is NULL");
   attention = read_struct(args.attention, "args.attention");
 }
 
@@ -82,14 +76,12 @@ void validate(const BackwardProblem& problem, const BackwardArgs& args, const ch
   check_reserved("args.reserved", given.reserved);
   within(attention, [&] { validate(p, args.attention); });
   if (!is_empty(query_axes(p).sizes) && args.attention.lse == nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s->lse is NULL; gradients need what heed_attention wrote there", attention);
+    refuse("%s->lse is NULL; gradients need what heed_attention wrote there", attention);
   check_pointers<kBackwardOperands>(problem, &given, p.float64, {&args.attention, attention});
   const bool function = args.attention.score_function != nullptr;
   if (function != (given.score_gradient != nullptr))
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "args.score_gradient is %s with %s->score_function %s; both or neither",
-         function ? "NULL" : "given", attention, function ? "given" : "NULL");
+    refuse("args.score_gradient is %s with %s->score_function %s; both or neither",
+           function ? "NULL" : "given", attention, function ? "given" : "NULL");
 }
 
 }  // namespace heed

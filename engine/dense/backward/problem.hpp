@@ -1,9 +1,9 @@
 // One problem of gradients: the descriptor after its defaults are filled in and its fields are
-// checked.
+// checked, and its tensors, beside those of the attention itself.
 #pragma once
 
 #include "api/heed.h"
-#include "engine/dense/problem.hpp"
+#include "engine/dense/operands.hpp"
 
 namespace heed {
 
@@ -34,5 +34,46 @@ struct BackwardArgs {
 /// attention's arguments.
 void validate(const BackwardProblem& problem, const BackwardArgs& args,
               const char* attention = "args.attention");
+
+// ---- Tensors ------------------------------------------------------------------------------------
+
+/// The axes of a tensor of the attention.
+template <Axes (*kOf)(const Problem&)>
+Axes axes_like(const BackwardProblem& p) {
+  return kOf(p.attention);
+}
+inline Axes grad_bias_axes(const BackwardProblem& p) {
+  const auto& [batch, heads, rows, keys] = p.bias_sizes;
+  return {{batch, heads, rows, keys}, kScoreNames};
+}
+inline Axes number_axes(const BackwardProblem&) { return vector_axes(1); }
+
+struct BackwardApi {
+  using Desc = heed_attention_backward_desc;
+  using Args = heed_attention_backward_args;
+  using Checked = BackwardProblem;
+};
+#define TENSOR(field) HEED_TENSOR(BackwardApi, field)
+#define VECTOR(field) HEED_VECTOR(BackwardApi, field)
+#define BIAS(field) HEED_VECTOR_AS(BackwardApi, field, &BackwardProblem::field)
+#define INPUT(field) offsetof(heed_attention_args, field)
+
+inline constexpr Operand<BackwardProblem> kBackwardOperands[] = {
+    input(TENSOR(grad_out), axes_like<out_axes>).with(Types::kAsQuery),
+    option(TENSOR(grad_lse), axes_like<lse_axes>).with(Types::kDenominator),
+    wanted(TENSOR(grad_query), axes_like<query_axes>).with(Types::kAsQuery).told(),
+    wanted(TENSOR(grad_key), axes_like<key_axes>).with(Types::kAsQuery).told(),
+    wanted(TENSOR(grad_value), axes_like<value_axes>).with(Types::kAsQuery).told(),
+    wanted(BIAS(grad_bias), grad_bias_axes).of_given(INPUT(bias)),
+    wanted(VECTOR(grad_sinks), axes_like<head_axes>).of_given(INPUT(sinks)),
+    wanted(VECTOR(grad_alibi_slopes), axes_like<head_axes>).of_given(INPUT(alibi_slopes)),
+    wanted(VECTOR(grad_scale), number_axes),
+    wanted(VECTOR(grad_temperature), number_axes),
+};
+
+#undef TENSOR
+#undef VECTOR
+#undef BIAS
+#undef INPUT
 
 }  // namespace heed

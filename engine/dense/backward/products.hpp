@@ -1,53 +1,201 @@
 // What a block of keys adds to the gradients of queries, keys and values.
 #pragma once
 
-#include "engine/dense/backward/panel.hpp"
+#include <algorithm>
+#include <cmath>
+
 #include "engine/dense/backward/scores.hpp"
+#include "engine/dense/values.hpp"
 
 namespace heed {
 
 template <class Real>
 class Products {
  public:
-  Products(const PackRows<Real>& rows, const Scores<Real>& scores)
-      : rows_(rows), kernels_(rows.kernels()), products_(rows.products()), scores_(scores) {}
+  Products(const PackRows<Real>& rows, const Scores<Real>& scores) : rows_(rows), scores_(scores) {}
 
   /// A tile comes before its blocks.
-  void pack(const KeyTile<Real>& tile) const;
+  void pack(const KeyTile<Real>& tile) const {
+    const auto keys = static_cast<std::size_t>(tile.end - tile.begin);
+    const Problem& p = on_.problem;
+    const RowsView<Real> from =
+        rows_.pairs
+            ? on_.stored_rows(on_.kernels.panels, keys_of(p, on_.args), rows_.key_head(),
+                              tile.begin, tile.end, p.features, rows_.buffer(&BackwardSlab::wide))
+            : tile.key;
+    products_.pack_values({from.data, from.row_stride, 1}, keys,
+                          static_cast<std::size_t>(p.features),
+                          rows_.buffer(&BackwardSlab::packed));
+    std::fill_n(known(), keys, Finite::kUnknown);
+  }
 
   /// Adds what ScoreGradients left in the panel to its queries, and to keys and values together
   /// with other panels: those that the run holds come first. `excludes`: some pairs may not attend.
   void add(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
-           bool excludes, const SplitSums<Real>& sums, PanelRun<Real>& run) const;
+           bool excludes, const SplitSums<Real>& sums, PanelRun<Real>& run) const {
+    const bool apart = excludes && !rows_.pairs && !(*panel.finite && finite(tile, block));
+    const bool fits = run.block.begin == block.begin && run.block.keys == block.keys;
+    if (run.count > 0 && (apart || !fits)) {
+      add(run, sums);
+      run.count = 0;
+    }
+    if (apart) return add_attended(panel, tile, block, sums);
+    add_queries(panel, tile, block);
+    run.block = block;
+    run.panels[run.count++] = &panel;
+  }
+
   /// Adds what the panels of a run have for keys and values.
-  void add(const PanelRun<Real>& run, const SplitSums<Real>& sums) const;
+  void add(const PanelRun<Real>& run, const SplitSums<Real>& sums) const {
+    if (run.count == 0) return;
+    using Panel = GradPanel<Real>;
+    const heed_attention_backward_args& wanted = rows_.args.given;
+    if (wanted.grad_value != nullptr)
+      add_columns(run, &Panel::probs, &Panel::grad_columns, on_.problem.value_features,
+                  sums.values);
+    if (wanted.grad_key != nullptr)
+      add_columns(run, &Panel::gradients, &Panel::query_columns, on_.problem.features, sums.keys);
+  }
 
  private:
   /// Whether a key holds no infinity and no NaN.
   enum class Finite : std::uint8_t { kUnknown, kYes, kNo };
   Finite* known() const {
-    return reinterpret_cast<Finite*>(rows_.slab() + rows_.plan.slab.finite_keys);
+    return reinterpret_cast<Finite*>(rows_.buffer(&BackwardSlab::finite_keys));
   }
-  bool finite(const KeyTile<Real>& tile, const KeyBlock& block) const;
-  ValueView<Real> packed(const KeyTile<Real>& tile) const;
+
+  /// Whether the keys of a block are finite. A tile's keys are looked at once, when somebody may
+  /// not attend one of them.
+  bool finite(const KeyTile<Real>& tile, const KeyBlock& block) const {
+    Finite* const known = this->known();
+    const std::int64_t keys = tile.end - tile.begin;
+    if (known[0] == Finite::kUnknown) {
+      const std::int64_t features = on_.problem.features;
+      const ValueView<Real> all = packed(tile);
+      const auto blocks = ceil_div(features, std::int64_t{PanelGeometry::value_block});
+      const bool every = on_.kernels.numbers.all_finite(
+          all.data, static_cast<std::size_t>(blocks * all.block_stride));
+      for (std::int64_t j = 0; j < keys; ++j) {
+        const Real* const key = from_row(tile.key, j).data;
+        const auto is_finite = [](Real number) { return std::isfinite(number); };
+        known[j] =
+            every || std::all_of(key, key + features, is_finite) ? Finite::kYes : Finite::kNo;
+      }
+    }
+    const Finite* const first = known + (block.begin - tile.begin);
+    return std::none_of(first, first + block.keys, [](Finite key) { return key == Finite::kNo; });
+  }
+
+  ValueView<Real> packed(const KeyTile<Real>& tile) const {
+    return packed_view(products_, rows_.buffer(&BackwardSlab::packed), tile.end - tile.begin);
+  }
+
   void add_queries(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
-                   const KeyBlock& block) const;
+                   const KeyBlock& block) const {
+    RowState<Real> state = panel.state;
+    state.fresh = *panel.summed == Summed::kNothing;
+    if (state.fresh) *panel.summed = Summed::kKeys;
+    accumulate(products_, panel, state, from_key(products_, packed(tile), block.begin - tile.begin),
+               block, all_keys(block.keys), panel.gradients, on_.problem.features);
+  }
+
+  /// sums[key][x] += sum over panels and their rows of left[key][row] * columns[row][x].
   void add_columns(const PanelRun<Real>& run, Real* GradPanel<Real>::*left,
                    Real* GradPanel<Real>::*columns, std::int64_t features,
-                   const KeySums<Real>& sums) const;
+                   const KeySums<Real>& sums) const {
+    if (rows_.pairs) return add_pairs(run, left, columns, features, sums);
+    each_columns(on_.kernels.panels, static_cast<std::size_t>(features), [&](const Columns& some) {
+      RowsAndPanel<Real> parts[PanelRun<Real>::kMost];
+      for (std::int64_t p = 0; p < run.count; ++p) {
+        const GradPanel<Real>& panel = *run.panels[p];
+        parts[p] = {{panel.*left, static_cast<std::ptrdiff_t>(panel.pitch)},
+                    panel.*columns + some.first * panel.rows,
+                    panel.rows};
+      }
+      on_.kernels.panels.add_scores(some.vectors, parts, static_cast<std::size_t>(run.count),
+                                    run.block.keys,
+                                    sums.at(some, static_cast<std::size_t>(run.block.begin)));
+    });
+  }
+
+  /// The same of pairs of rows: `left` is rounded to bfloat16, and is what values are to panels.
+  /// Rows come in whole groups of `depth` and keys in groups, 0 before the first and past the last:
+  /// those add nothing to other sums.
   void add_pairs(const PanelRun<Real>& run, Real* GradPanel<Real>::*left,
                  Real* GradPanel<Real>::*columns, std::int64_t features,
-                 const KeySums<Real>& sums) const;
+                 const KeySums<Real>& sums) const {
+    Real* const rounded = rows_.buffer(&BackwardSlab::rounded);
+    auto* const numbers = reinterpret_cast<std::uint16_t*>(rounded);
+    const std::int64_t depth = products_.depth;
+    const GradPanel<Real>& last = *run.panels[run.count - 1];
+    const std::int64_t begin = round_down(run.panels[0]->place.row_in_group(), depth);
+    const std::int64_t end =
+        round_up(last.place.row_in_group() + static_cast<std::int64_t>(last.rows), depth);
+    const auto width = static_cast<std::size_t>(end - begin);
+    const auto keys = static_cast<std::size_t>(
+        round_up(static_cast<std::int64_t>(run.block.keys), PanelGeometry::row_padding));
+    std::int64_t done = run.panels[0]->place.row_in_group();
+    for (std::size_t j = 0; j < run.block.keys; ++j)
+      std::fill_n(numbers + j * width, done - begin, std::uint16_t{0});
+    for (std::int64_t p = 0; p < run.count; ++p) {
+      const GradPanel<Real>& panel = *run.panels[p];
+      const std::int64_t next = p + 1 < run.count ? run.panels[p + 1]->place.row_in_group() : end;
+      products_.round_rows(panel.*left, panel.pitch, run.block.keys, panel.rows,
+                           static_cast<std::size_t>(next - done), numbers + (done - begin), width);
+      done = next;
+    }
+    std::fill(numbers + run.block.keys * width, numbers + keys * width, std::uint16_t{0});
+    const auto stride = static_cast<std::ptrdiff_t>(width / 2);
+    const ValueView<Real> view = {rounded, products_.elements(), stride,
+                                  static_cast<std::ptrdiff_t>(PanelGeometry::value_block) * stride};
+    const std::size_t lines =
+        pair_lines(static_cast<std::size_t>(last.place.group_rows), products_.depth);
+    each_columns(on_.kernels.panels, static_cast<std::size_t>(features), [&](const Columns& some) {
+      products_.multiply_panel(
+          some.vectors, view, width,
+          last.*columns + some.first * lines + static_cast<std::size_t>(begin / 2) * some.pitch,
+          sums.at(some, static_cast<std::size_t>(run.block.begin)), keys, false);
+    });
+  }
+
+  /// The same pair by pair, leaving out those that do not attend: 0 * NaN would be NaN. Sums go on
+  /// from where they were, key by key and for each key row by row. That rounds otherwise than
+  /// add_columns(), but which of them a block of a panel takes depends on its own rows and keys
+  /// alone: no tile, task or thread can be seen in the bits.
   void add_attended(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
-                    const SplitSums<Real>& sums) const;
+                    const SplitSums<Real>& sums) const {
+    const auto features = static_cast<std::size_t>(on_.problem.features);
+    const auto value_features = static_cast<std::size_t>(on_.problem.value_features);
+    const Real* const attended = scores_.attended(panel, block);
+    if (*panel.summed == Summed::kNothing) {
+      std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
+      *panel.summed = Summed::kKeys;
+    }
+    const auto add = [&](Real factor, const Real* columns, std::size_t i, std::size_t count,
+                         const KeySums<Real>& to, std::size_t key) {
+      each_columns(on_.kernels.panels, count, [&](const Columns& some) {
+        const Real* const from = columns + some.first * panel.rows + i * some.pitch;
+        for (std::size_t x = 0; x < some.pitch; ++x) to.at(some, key)[x] += factor * from[x];
+      });
+    };
+    for (std::size_t j = 0; j < block.keys; ++j) {
+      const std::size_t key = static_cast<std::size_t>(block.begin) + j;
+      const Real* const row = from_row(tile.key, static_cast<std::int64_t>(key) - tile.begin).data;
+      for (std::size_t i = 0; i < panel.rows; ++i) {
+        const std::size_t at = j * panel.pitch + i;
+        if (attended[at] == kExcluded<Real>) continue;
+        add(panel.probs[at], panel.grad_columns, i, value_features, sums.values, key);
+        add(panel.gradients[at], panel.query_columns, i, features, sums.keys, key);
+        for (std::size_t x = 0; x < features; ++x)
+          panel.state.accumulators[x * panel.pitch + i] += panel.gradients[at] * row[x];
+      }
+    }
+  }
 
   const PackRows<Real>& rows_;
-  const KernelTable<Real>& kernels_;
-  const ProductKernels<Real>& products_;
+  const AttentionThread<Real>& on_ = rows_.on;
+  const ProductKernels<Real>& products_ = rows_.products();
   const Scores<Real>& scores_;
 };
-
-extern template class Products<float>;
-extern template class Products<double>;
 
 }  // namespace heed

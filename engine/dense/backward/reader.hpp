@@ -1,47 +1,264 @@
 // Reads panels of query rows with their gradients, and tiles of keys.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
 #include "engine/dense/backward/panel.hpp"
 #include "engine/dense/scores.hpp"
-#include "engine/dense/values.hpp"
+#include "engine/dense/totals.hpp"
+#include "engine/tensor/log_sum_exp.hpp"
 
 namespace heed {
+
+/// The bits of two numbers that are bfloat16, side by side.
+inline float pair_of(float even, float odd) {
+  std::uint32_t low = 0;
+  std::uint32_t high = 0;
+  std::memcpy(&low, &even, sizeof low);
+  std::memcpy(&high, &odd, sizeof high);
+  const std::uint32_t bits = (high & 0xffff0000U) | low >> 16U;
+  float pair = 0;
+  std::memcpy(&pair, &bits, sizeof pair);
+  return pair;
+}
+
+/// Rows of a panel among the lines of its group, which the last panel fills up with 0 to `lines`.
+inline void lay_in_pairs(const PanelKernels<float>& panels, const PanelPlace& place,
+                         std::size_t lines, const float* const* rows, std::size_t count,
+                         std::size_t features, float* to) {
+  const auto first = static_cast<std::size_t>(place.row_in_group());
+  const bool last = first + count == static_cast<std::size_t>(place.group_rows);
+  const std::size_t own = last ? lines - first / 2 : count / 2;
+  each_columns(panels, features, [&](const Columns& columns) {
+    float* line_to = to + columns.first * lines + first / 2 * columns.pitch;
+    const std::size_t used = std::min(columns.pitch, features - columns.first);
+    for (std::size_t line = 0; line < own; ++line, line_to += columns.pitch) {
+      std::fill_n(line_to, columns.pitch, 0.0F);
+      if (2 * line >= count) continue;
+      const float* const even = rows[2 * line] + columns.first;
+      if (2 * line + 1 < count) {
+        const float* const odd = rows[2 * line + 1] + columns.first;
+        for (std::size_t x = 0; x < used; ++x) line_to[x] = pair_of(even[x], odd[x]);
+      } else {
+        for (std::size_t x = 0; x < used; ++x) line_to[x] = pair_of(even[x], 0);
+      }
+    }
+  });
+}
 
 template <class Real>
 class Reader {
  public:
-  Reader(const PackRows<Real>& rows, const Scores<Real>& scores);
+  Reader(const PackRows<Real>& rows, const Scores<Real>& scores) : rows_(rows), scores_(scores) {}
 
   /// `count` rows of the pack from `first` on.
-  GradPanel<Real> panel(std::int64_t first, std::int64_t count, const PanelPlace& place) const;
+  GradPanel<Real> panel(std::int64_t first, std::int64_t count, const PanelPlace& place) const {
+    const std::int64_t before = place.row;
+    GradPanel<Real> panel{};
+    static_cast<Panel<Real>&>(panel) = make_panel<Real>(rows_.pack, on_.sequence, first, count,
+                                                        on_.kernels.panels.lanes, products_.depth);
+    const std::int64_t accumulated =
+        accumulator_rows(on_.problem.features, on_.problem.key_length).value();
+    panel.query = rows_.buffer(&BackwardSlab::query) + before * on_.plan.query_lines;
+    panel.state = {nullptr, rows_.buffer(&BackwardSlab::row_sum),
+                   rows_.buffer(&BackwardSlab::grad_query) + before * accumulated, false};
+    panel.summed = reinterpret_cast<Summed*>(rows_.buffer(&BackwardSlab::summed)) + place.index;
+    panel.grad_out = rows_.buffer(&BackwardSlab::grad_out) + before * rows_.plan.grad_lines;
+    panel.place = place;
+    const auto columns = [&](std::int64_t features) {
+      return (rows_.pairs ? place.group_row : before) *
+             round_up(features, static_cast<std::int64_t>(on_.kernels.panels.lanes));
+    };
+    panel.query_columns =
+        rows_.buffer(&BackwardSlab::query_columns) + columns(on_.problem.features);
+    panel.grad_columns =
+        rows_.buffer(&BackwardSlab::grad_columns) + columns(on_.problem.value_features);
+    const std::int64_t slot = place.index % rows_.plan.run_panels * rows_.plan.block_values;
+    panel.probs = rows_.buffer(&BackwardSlab::scores) + slot;
+    panel.gradients = rows_.buffer(&BackwardSlab::gradients) + slot;
+    panel.lse_whole = rows_.buffer(&BackwardSlab::lse_whole) + before;
+    panel.lse_rest = rows_.buffer(&BackwardSlab::lse_rest) + before;
+    panel.shift = rows_.buffer(&BackwardSlab::shift) + before;
+    panel.delta = rows_.buffer(&BackwardSlab::delta) + before;
+    panel.finite = reinterpret_cast<bool*>(rows_.buffer(&BackwardSlab::finite)) + place.index;
+    return panel;
+  }
 
-  /// Fills the panel's buffers but the columns; begins the terms of its rows. Leaves where these
-  /// can be read: the rows of grad_out.
-  void read(const GradPanel<Real>& panel, const Real** grad_out) const;
+  /// Fills the panel's buffers except the columns; begins the terms of its rows. Leaves where the
+  /// rows of grad_out can be read.
+  void read(const GradPanel<Real>& panel, const Real** grad_out) const {
+    const auto value_features = static_cast<std::size_t>(on_.problem.value_features);
+    const auto features = static_cast<std::size_t>(on_.problem.features);
+    scores_.pack_query(panel);
+    *panel.summed = Summed::kNothing;
+    std::fill_n(panel.state.row_sum, panel.pitch, Real{0});
+
+    Real* const rows = rows_.buffer(&BackwardSlab::rows);
+    Real* const spare = rows + panel.rows * std::max(features, value_features);
+    std::fill_n(panel.lse_whole, panel.pitch, Real{0});
+    std::fill_n(panel.lse_rest, panel.pitch, Real{0});
+    std::fill_n(panel.shift, panel.pitch, Real{0});
+    std::fill_n(panel.delta, panel.pitch, Real{0});
+    bool far[kMaxPanel] = {};
+    const Layout& layout = rows_.plan.problem.grad_out;
+    panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+      grad_out[i] =
+          readable(on_.kernels, layout, on_.query_row(rows_.args.given.grad_out, layout, row, head),
+                   value_features, rows + i * value_features);
+      far[i] = read_row(panel, i, grad_out[i], spare);
+    });
+    if (std::find(far, far + panel.rows, true) != far + panel.rows) weigh_far_rows(panel, far);
+    products_.pack_query(panel.vectors, grad_out, panel.rows, 1, value_features, Real{1},
+                         panel.grad_out);
+    if (rows_.pairs) {
+      *panel.finite = true;
+      return;
+    }
+    // A row that attends nothing has an lse of +inf, and nothing but probabilities of 0.
+    *panel.finite = on_.kernels.numbers.all_finite(panel.query, features * panel.pitch) &&
+                    on_.kernels.numbers.all_finite(panel.grad_out, value_features * panel.pitch) &&
+                    std::none_of(panel.lse_rest, panel.lse_rest + panel.rows,
+                                 [](Real rest) { return std::isnan(rest); });
+  }
+
   /// Fills the columns too.
-  void read_whole(const GradPanel<Real>& panel) const;
+  void read_whole(const GradPanel<Real>& panel) const {
+    const auto value_features = static_cast<std::size_t>(on_.problem.value_features);
+    const auto features = static_cast<std::size_t>(on_.problem.features);
+    Real* const spare = rows_.buffer(&BackwardSlab::rows);
+    const Real* rows[kMaxPanel];
+    read(panel, rows);
+    lay_in_columns(panel, rows, value_features, panel.grad_columns);
+    panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+      rows[i] = readable(on_.kernels, on_.problem.query,
+                         on_.query_row(on_.args.query, on_.problem.query, row, head), features,
+                         spare + i * features);
+    });
+    lay_in_columns(panel, rows, features, panel.query_columns);
+  }
 
-  KeyTile<Real> tile(std::int64_t begin, std::int64_t end) const;
+  KeyTile<Real> tile(std::int64_t begin, std::int64_t end) const {
+    return {begin, end, scores_.keys(rows_.key_head(), begin, end),
+            on_.stored_rows(products_, values_of(on_.problem, on_.args), rows_.key_head(), begin,
+                            end, on_.problem.value_features, on_.buffer(&Slab::values))};
+  }
 
  private:
-  Real* buffer(std::size_t offset) const { return rows_.buffer(offset); }
-  static void set_log_sum(const GradPanel<Real>& panel, std::size_t i, double base, double rest);
+  /// The log-sum-exp of row i, base + rest in log2 units.
+  static void set_log_sum(const GradPanel<Real>& panel, std::size_t i, double base, double rest) {
+    const double sum = base + rest;
+    if (std::isfinite(sum) && std::fabs(sum) > kMostWhole) {
+      panel.shift[i] = finite_score<Real>(sum);
+      rest += base - static_cast<double>(panel.shift[i]);
+    } else {
+      rest = sum;
+    }
+    const double whole = std::fabs(rest) <= kMostWhole ? std::nearbyint(rest) : 0;
+    panel.lse_whole[i] = static_cast<Real>(whole);
+    panel.lse_rest[i] = static_cast<Real>(rest - whole);
+  }
+
+  /// What softmax knows of row i. True if its log-sum-exp has lost digits.
   bool read_row(const GradPanel<Real>& panel, std::size_t i, const Real* grad_out,
-                Real* spare) const;
-  void weigh_far_rows(const GradPanel<Real>& panel, const bool* far) const;
+                Real* spare) const {
+    const std::int64_t r = panel.first + static_cast<std::int64_t>(i);
+    const std::int64_t row = rows_.pack.query_row(r);
+    const std::int64_t head = rows_.pack.head_of(r);
+    const auto number = [&](const void* data, const Layout& layout) {
+      return number_at(*on_.plan.context->kernels, layout.type,
+                       on_.query_row(data, layout, row, head));
+    };
+    const auto features = static_cast<std::size_t>(on_.problem.value_features);
+    const Real* const out =
+        readable(on_.kernels, on_.problem.out,
+                 on_.query_row(on_.args.out, on_.problem.out, row, head), features, spare);
+    double delta = on_.kernels.numbers.inner_product(grad_out, out, features);
+    if (rows_.args.given.grad_lse != nullptr)
+      delta -= number(rows_.args.given.grad_lse, rows_.plan.problem.grad_lse);
+    double lse = number(on_.args.lse, on_.problem.lse);
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const bool empty = lse == -kInfinity;
+    if (lse == kInfinity) lse = std::numeric_limits<double>::quiet_NaN();
+    if (empty) delta = 0;
+    set_log_sum(panel, i, empty ? kInfinity : lse * kLog2E, 0);  // no probability but 0
+    panel.delta[i] = static_cast<Real>(delta);
+    const bool far = has_lost_digits(lse, on_.problem.lse.type == ElementType::kF64);
+    if (rows_.all_terms == nullptr) return far;
+    RowTerms& terms = rows_.terms(row, head);
+    terms = {};
+    const auto* const sinks = static_cast<const Real*>(on_.args.sinks);
+    if (sinks != nullptr && !empty)
+      terms.sink = -std::exp(static_cast<double>(sinks[head]) - lse) * delta;
+    return far;
+  }
+
+  /// Sums the probabilities of rows again whose log-sum-exp has lost digits. Where it is that of
+  /// these keys, as far as its digits tell, what is found replaces it; else it is that of more
+  /// keys, and stays.
+  void weigh_far_rows(const GradPanel<Real>& panel, const bool* far) const {
+    alignas(kAlignment) Real row_max[kMaxPanel];
+    alignas(kAlignment) Real row_sum[kMaxPanel];
+    const auto* const sinks = static_cast<const Real*>(on_.args.sinks);
+    Panel<Real> all = panel;  // of all keys: a bias that is laid out is of some
+    all.bias = nullptr;
+    all.state = {row_max, row_sum, nullptr, true};
+    all.begin_sums(sinks);
+    each_block(panel.key_begin, panel.key_end, products_.key_block, [&](const KeyBlock& block) {
+      const Allowed allowed = scores_.allowed(all, block);
+      if (allowed == Allowed::kNone) return;
+      const KeyRanges keys = all_keys(block.keys);
+      scores_.compute(all, scores_.keys(rows_.key_head(), block.begin, block.end()), block, keys,
+                      allowed, panel.probs);
+      on_.kernels.panels.softmax(panel.vectors, panel.probs, keys, 0, all.state, 0);
+    });
+    panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+      const double most = static_cast<double>(row_max[i]);
+      const double rest = std::log2(static_cast<double>(row_sum[i]));
+      const double lse = number_at(*on_.plan.context->kernels, on_.problem.lse.type,
+                                   on_.query_row(on_.args.lse, on_.problem.lse, row, head));
+      const bool float64 = on_.problem.lse.type == ElementType::kF64;
+      const double found = log_sum_exp(row_max[i], row_sum[i]);
+      const double away = std::fabs((float64 ? found : double{finite_score<float>(found)}) - lse);
+      if (!far[i] || !(away <= (float64 ? 0x1p-51 : 0x1p-22) * std::fabs(lse))) return;
+      panel.shift[i] = 0;
+      set_log_sum(panel, i, most, rest);
+      if (sinks == nullptr || rows_.all_terms == nullptr || std::isinf(sinks[head])) return;
+      const double sink = static_cast<double>(finite_score<Real>(sinks[head] * kLog2E));
+      rows_.terms(row, head).sink =
+          -std::exp2(sink - most - rest) * static_cast<double>(panel.delta[i]);
+    });
+  }
+
+  /// [columns][row][pitch], or of pairs [columns][pair of rows][pitch]. What becomes pairs was
+  /// bfloat16.
   void lay_in_columns(const GradPanel<Real>& panel, const Real* const* rows, std::size_t features,
-                      Real* to) const;
-  RowsView<Real> paired_values(std::int64_t begin, std::int64_t end) const;
+                      Real* to) const {
+    const std::size_t count = panel.rows;
+    if constexpr (std::is_same_v<Real, float>) {
+      if (rows_.pairs)
+        return lay_in_pairs(
+            on_.kernels.panels, panel.place,
+            pair_lines(static_cast<std::size_t>(panel.place.group_rows), products_.depth), rows,
+            count, features, to);
+    }
+    each_columns(on_.kernels.panels, features, [&](const Columns& columns) {
+      Real* row_to = to + columns.first * count;
+      const std::size_t used = std::min(columns.pitch, features - columns.first);
+      for (std::size_t r = 0; r < count; ++r, row_to += columns.pitch) {
+        std::copy_n(rows[r] + columns.first, used, row_to);
+        std::fill(row_to + used, row_to + columns.pitch, Real{0});
+      }
+    });
+  }
 
   const PackRows<Real>& rows_;
-  const Problem& problem_;
-  const KernelTable<Real>& kernels_;
-  const ProductKernels<Real>& products_;
+  const AttentionThread<Real>& on_ = rows_.on;
+  const ProductKernels<Real>& products_ = rows_.products();
   const Scores<Real>& scores_;
-  const Values<Real> values_;
 };
-
-extern template class Reader<float>;
-extern template class Reader<double>;
 
 }  // namespace heed

@@ -2,54 +2,173 @@
 // those of keys and values.
 #pragma once
 
-#include "engine/dense/backward/panel.hpp"
+#include <algorithm>
+
+#include "engine/dense/backward/bias.hpp"
 #include "engine/dense/backward/products.hpp"
-#include "engine/dense/backward/reader.hpp"
-#include "engine/dense/backward/scores.hpp"
-#include "engine/tensor/loops.hpp"
 
 namespace heed {
 
-/// Writes a gradient of a row, `values`, or adds it to what is there, which passes through a
-/// buffer.
 template <class Real>
 class Split {
  public:
-  /// `pack` of one sequence. The slab is the thread's: that of the attention, then its own. With
-  /// `pairs`, those of bfloat16 are multiplied, see backward.cpp.
+  /// `pack` of one sequence. With `pairs`, pairs of bfloat16 are multiplied, see backward.cpp.
   Split(const heed_attention_backward_plan& plan, const BackwardArgs& args,
-        const Sequence& sequence, std::int64_t pack, std::byte* slab, RowTerms* terms, bool pairs);
+        const Sequence& sequence, std::int64_t pack, std::byte* slab, RowTerms* terms, bool pairs)
+      : rows_{plan,
+              args,
+              {plan.attention, args.attention, sequence, slab},
+              {pack * plan.attention.pack_heads, plan.attention.pack_heads, nullptr},
+              terms,
+              pairs},
+        panels_(plan.split_rows(sequence) / plan.attention.panel_rows) {}
 
   /// Of this sequence.
   std::int64_t splits() const { return ceil_div(cut_.panels(), panels_); }
 
   /// Writes what the rows of a split have for themselves, and adds the rest to the sums.
-  void add(std::int64_t split, const SplitSums<Real>& sums) const;
+  void add(std::int64_t split, const SplitSums<Real>& sums) const {
+    const UnitInUse unit(rows_.products());
+    const std::int64_t end = end_of_split(split * panels_);
+    for (std::int64_t p = split * panels_, next = 0; p < end; p = next) {
+      next = end_of_block(p);
+      add_block(p, next, sums);
+    }
+  }
 
  private:
-  std::int64_t end_of_split(std::int64_t panel) const;
-  std::int64_t end_of_block(std::int64_t first) const;
-  GradPanel<Real> panel(std::int64_t p, std::int64_t first) const;
-  void add_block(std::int64_t first, std::int64_t end, const SplitSums<Real>& sums) const;
+  std::int64_t end_of_split(std::int64_t panel) const {
+    return std::min(round_down(panel, panels_) + panels_, cut_.panels());
+  }
+
+  std::int64_t end_of_block(std::int64_t first) const {
+    return std::min(first + rows_.plan.block_panels, end_of_split(first));
+  }
+
+  GradPanel<Real> panel(std::int64_t p, std::int64_t first) const {
+    const std::int64_t begin = cut_.begin(p);
+    const std::int64_t of_block = cut_.begin(first);
+    const std::int64_t run = rows_.plan.run_panels;
+    const std::int64_t group = first + round_down(p - first, run);
+    const std::int64_t of_group = cut_.begin(group);
+    const std::int64_t group_end = cut_.begin(std::min(group + run, end_of_block(first)));
+    return reader_.panel(begin, cut_.begin(p + 1) - begin,
+                         {p - first, begin - of_block, of_group - of_block, group_end - of_group});
+  }
+
+  void add_block(std::int64_t first, std::int64_t end, const SplitSums<Real>& sums) const {
+    std::int64_t key_begin = on_.sequence.key_length;
+    std::int64_t key_end = 0;
+    for (std::int64_t p = first; p < end; ++p) {
+      const GradPanel<Real> panel = this->panel(p, first);
+      reader_.read_whole(panel);
+      key_begin = std::min(key_begin, panel.key_begin);
+      key_end = std::max(key_end, panel.key_end);
+    }
+    each_block(key_begin, key_end, on_.plan.tile_kv, [&](const KeyBlock& keys) {
+      const KeyTile<Real> tile = reader_.tile(keys.begin, keys.end());
+      products_.pack(tile);
+      const std::int64_t run = rows_.plan.run_panels;
+      for (std::int64_t p = first; p < end; p += run)
+        attend(first, p, std::min(p + run, end), tile, sums);
+    });
+    for (std::int64_t p = first; p < end; ++p) finish(panel(p, first));
+  }
+
+  /// Panels [begin, end) of the block from `first` on against a tile, all of them at a block of
+  /// keys before the next.
   void attend(std::int64_t first, std::int64_t begin, std::int64_t end, const KeyTile<Real>& tile,
-              const SplitSums<Real>& sums) const;
-  void attend(const GradPanel<Real>& panel, std::int64_t begin, std::int64_t end,
-              const KeyTile<Real>& tile, const SplitSums<Real>& sums, PanelRun<Real>& run) const;
-  void write_bias(const GradPanel<Real>& panel, const KeyBlock& block) const;
-  void finish(const GradPanel<Real>& panel) const;
+              const SplitSums<Real>& sums) const {
+    GradPanel<Real> panels[PanelRun<Real>::kMost];
+    std::int64_t key_begin = tile.end;
+    std::int64_t key_end = tile.begin;
+    for (std::int64_t p = begin; p < end; ++p) {
+      const GradPanel<Real>& panel = panels[p - begin] = this->panel(p, first);
+      key_begin = std::min(key_begin, panel.key_begin);
+      key_end = std::max(key_end, panel.key_end);
+    }
+    each_block(std::max(key_begin, tile.begin), std::min(key_end, tile.end),
+               rows_.products().key_block, [&](const KeyBlock& block) {
+                 PanelRun<Real> run;
+                 for (std::int64_t p = 0; p < end - begin; ++p)
+                   attend(panels[p], block, tile, sums, run);
+                 products_.add(run, sums);
+               });
+  }
+
+  void attend(const GradPanel<Real>& panel, const KeyBlock& keys, const KeyTile<Real>& tile,
+              const SplitSums<Real>& sums, PanelRun<Real>& run) const {
+    const std::int64_t begin = std::max(keys.begin, panel.key_begin);
+    const std::int64_t end = std::min(keys.end(), panel.key_end);
+    if (begin >= end) return;
+    const KeyBlock block = {begin, static_cast<std::size_t>(end - begin)};
+    totals(panel).fold(begin);
+    const Allowed allowed = gradients_.scores().allowed(panel, block);
+    if (allowed == Allowed::kNone) return;
+    gradients_.compute_biased(panel, tile, block, allowed);
+    if (writes_bias_) write_bias(panel, block);
+    gradients_.go_on(panel, tile, block);
+    products_.add(panel, tile, block, allowed != Allowed::kAll || on_.args.bias != nullptr, sums,
+                  run);
+  }
+
+  /// The gradients of scores with their biases are those of the biases.
+  void write_bias(const GradPanel<Real>& panel, const KeyBlock& block) const {
+    std::byte* to[kMaxPanel];
+    panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+      to[i] = bias_at(rows_.plan, rows_.args, on_.sequence.batch, head, row, block.begin);
+    });
+    write_bias_columns(rows_.plan, panel.gradients, panel.vectors, panel.rows,
+                       static_cast<std::int64_t>(block.keys),
+                       rows_.buffer(&BackwardSlab::bias_rows),
+                       [&](std::size_t i) { return to[i]; });
+  }
+
+  Totals<Real> totals(const GradPanel<Real>& panel) const {
+    return {panel, static_cast<std::size_t>(on_.problem.features)};
+  }
+
+  /// Writes the gradients of the panel's queries.
+  void finish(const GradPanel<Real>& panel) const {
+    const auto features = static_cast<std::size_t>(on_.problem.features);
+    totals(panel).finish();
+    Real* const rows = rows_.buffer(&BackwardSlab::rows);
+    Real* const spare = rows + panel.rows * features;
+    turn_into_rows(on_.kernels, panel.state.accumulators, panel.vectors, panel.rows, features,
+                   rows);
+    if (rows_.args.given.grad_scale != nullptr)
+      panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+        const Layout& layout = on_.problem.query;
+        const Real* const query = readable(
+            on_.kernels, layout, on_.query_row(on_.args.query, layout, row, head), features, spare);
+        const Real* const gradient = rows + i * features;
+        double product = 0;
+        for (std::size_t x = 0; x < features; ++x)
+          if (gradient[x] != 0)  // a row that attends nothing may hold NaN
+            product += static_cast<double>(gradient[x]) * static_cast<double>(query[x]);
+        rows_.terms(row, head).scale = product;
+      });
+    void* const grad_query = rows_.args.given.grad_query;
+    if (grad_query == nullptr) return;
+    multiply_values(rows, static_cast<Real>(on_.problem.scale / on_.problem.temperature),
+                    panel.rows * features, rows);
+    const BackwardProblem& p = rows_.plan.problem;
+    panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+      write_gradient(on_.kernels, p.grad_query, p.accumulate, rows + i * features,
+                     on_.problem.features, spare,
+                     on_.query_row(grad_query, p.grad_query, row, head));
+    });
+  }
 
   const PackRows<Real> rows_;
-  const Problem& problem_;
-  const KernelTable<Real>& kernels_;
-  const ScoreGradients<Real> gradients_;
-  const Products<Real> products_;
-  const Reader<Real> reader_;
-  const PanelCut cut_;         ///< of the pack
+  const AttentionThread<Real>& on_ = rows_.on;
   const std::int64_t panels_;  ///< of a split
-  const bool writes_bias_;
+  const ScoreGradients<Real> gradients_{rows_};
+  const Products<Real> products_{rows_, gradients_.scores()};
+  const Reader<Real> reader_{rows_, gradients_.scores()};
+  const PanelCut cut_{on_.plan.pack_heads * on_.sequence.query_length, on_.plan.panel_rows,
+                      on_.kernels.panels.lanes};
+  const bool writes_bias_ = rows_.args.given.grad_bias != nullptr && rows_.plan.bias_is_own();
 };
-
-extern template class Split<float>;
-extern template class Split<double>;
 
 }  // namespace heed
