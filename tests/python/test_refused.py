@@ -398,7 +398,7 @@ TYPES = {
         (dict(out=None), "the plan was made with out: give it"),
     ],
     "with key and out": [
-        (dict(key=None), "key is None, but the plan was made with one: give it"),
+        (dict(key=None), "the plan was made with key: give it"),
         (dict(out=None), "the plan was made with out: give it"),
     ],
     "Weights": [

@@ -5,7 +5,7 @@ from typing import Any, Literal, Required, TypeAlias, Unpack, overload
 
 from heed import _heed
 from heed._heed import Kept, MultiheadPlan, Weights
-from heed.options import Array, ArrayT, CallOptions, Options, ResultOptions, spelled_out, taken
+from heed.options import Array, ArrayT, CallOptions, Options, ResultOptions, named, spelled_out
 from heed.results import MultiheadGradients, Result
 
 Combine: TypeAlias = Literal["concat", "weighted", "mean", "max", "tensor"]
@@ -35,18 +35,6 @@ class CallBlock(Block, CallOptions, total=False):
 
 class ResultBlock(CallBlock, ResultOptions, total=False):
     """And what else it gives back, in a ``heed.Result``."""
-
-
-_MATRICES = ("w_query", "w_key", "w_value", "w_out")
-_BIASES = ("b_query", "b_key", "b_value", "b_out")
-_SETTINGS = ("heads", "key_heads", "combine", "head_weights")
-
-
-def _parts(
-    options: dict[str, Any],
-) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
-    """Matrices, biases and settings, taken out of what was given; attention's options stay."""
-    return taken(options, _MATRICES), taken(options, _BIASES), taken(options, _SETTINGS)
 
 
 @overload
@@ -134,8 +122,7 @@ def multihead(
 
     In C: heed_multihead.
     """
-    out, context = taken(options, ("out", "context"))
-    return _heed.multihead(query, key, *_parts(options), out, context, keep, options)
+    return _heed.multihead(named(locals()))
 
 
 @spelled_out(ResultBlock, see="heed.multihead")
@@ -165,9 +152,7 @@ def multihead_plan(
 
     In C: heed_multihead_plan_create.
     """
-    rest: dict[str, Any] = {**options}
-    out, context = taken(rest, ("out", "context"))
-    return _heed.multihead_plan(query, key, *_parts(rest), out, context, rest)
+    return _heed.multihead_plan(named(locals()))
 
 
 @spelled_out(Block, see="heed.multihead")
@@ -257,25 +242,5 @@ def multihead_backward(
 
     In C: heed_multihead_backward.
     """
-    wanted = (
-        *(grad_query, grad_key, grad_w_query, grad_w_key, grad_w_value, grad_w_out),
-        *(grad_b_query, grad_b_key, grad_b_value, grad_b_out, grad_head_weights),
-        *(grad_bias, grad_sinks, grad_alibi_slopes, grad_scale, grad_temperature),
-    )
-    rest: dict[str, Any] = {**options}
-    (context,) = taken(rest, ("context",))
-    parts = _parts(rest)
-    found: MultiheadGradients[ArrayT] = _heed.multihead_backward(
-        query,
-        key,
-        *parts,
-        grad_out,
-        grad_lse,
-        wanted,
-        accumulate,
-        score_gradient,
-        context,
-        keep,
-        rest,
-    )
+    found: MultiheadGradients[ArrayT] = _heed.multihead_backward(named(locals()))
     return found

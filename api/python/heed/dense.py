@@ -11,9 +11,8 @@ from heed.options import (
     GradientOptions,
     Options,
     ResultOptions,
+    named,
     spelled_out,
-    taken,
-    wanted,
 )
 from heed.results import Gradients, Result
 
@@ -117,8 +116,7 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
 
     In C: heed_attention.
     """
-    out, context = taken(options, ("out", "context"))
-    return _heed.attention(query, key, value, out, context, options)
+    return _heed.attention(query, key, value, options)
 
 
 @spelled_out(ResultOptions, see="heed.attention")
@@ -147,9 +145,7 @@ def plan(query: Array, key: Array, value: Array, **options: Unpack[ResultOptions
 
     In C: heed_attention_plan_create.
     """
-    rest: dict[str, Any] = {**options}
-    out, context = taken(rest, ("out", "context"))
-    return _heed.plan(query, key, value, out, context, rest)
+    return _heed.plan(query, key, value, options)
 
 
 class BackwardOptions(Options, GradientOptions, total=False):
@@ -218,20 +214,5 @@ def attention_backward(
 
     In C: heed_attention_backward.
     """
-    rest: dict[str, Any] = {**options}
-    grad_lse, score_gradient, context = taken(rest, ("grad_lse", "score_gradient", "context"))
-    found: Gradients[ArrayT] = _heed.attention_backward(
-        query,
-        key,
-        value,
-        out,
-        lse,
-        grad_out,
-        grad_lse,
-        wanted(rest, Gradients._fields),
-        rest.pop("accumulate", False),
-        score_gradient,
-        context,
-        rest,
-    )
+    found: Gradients[ArrayT] = _heed.attention_backward(named(locals()))
     return found

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 from heed import _heed
 from heed._heed import Context, Graph, GraphAttentionPlan
 from heed.blocks import Matrix
-from heed.options import Array, ArrayT, spelled_out, taken, unexpected
+from heed.options import Array, ArrayT, named, spelled_out
 from heed.results import GraphGradients, Result
 
 Combine: TypeAlias = Literal["concat", "weighted", "mean", "max"]
@@ -48,28 +48,6 @@ class GraphResultOptions(GraphCallOptions, total=False):
 
     return_lse: bool
     return_weights: bool
-
-
-_PARAMETERS = (
-    *("w_query", "w_key", "w_value", "w_edge_key", "w_edge_value"),
-    *("b_query", "b_key", "b_value", "head_weights"),
-)
-_SETTINGS = ("heads", "combine", "residual", "steps", "return_lse", "return_weights")
-_SCORES = ("scale", "softcap", "temperature", "hard")
-
-
-def _parts(
-    function: str, known: type, inputs: tuple[Any, ...], options: dict[str, Any]
-) -> tuple[Any, ...]:
-    """Tensors, parameters, settings, and what changes scores: all that was given but the places."""
-    for name in options:
-        if name not in known.__annotations__:
-            raise TypeError(unexpected(function, name, known.__annotations__))
-    tensors = (*inputs, *taken(options, ("edge_data", "edge_bias")))
-    parameters = taken(options, _PARAMETERS)
-    settings = taken(options, _SETTINGS)
-    scores = dict(zip(_SCORES, taken(options, _SCORES), strict=True))
-    return tensors, parameters, settings, scores
 
 
 @overload
@@ -184,8 +162,7 @@ def graph_attention(
 
     In C: heed_graph_attention.
     """
-    parts = _parts("graph_attention", GraphResultOptions, (query, key, value, data), options)
-    return _heed.graph_attention(graph, parts, *taken(options, ("out", "context")))
+    return _heed.graph_attention(named(locals()))
 
 
 @spelled_out(GraphResultOptions, see="heed.graph_attention")
@@ -223,9 +200,7 @@ def graph_attention_plan(
 
     In C: heed_graph_attention_plan_create.
     """
-    rest: dict[str, Any] = {**options}
-    parts = _parts("graph_attention_plan", GraphResultOptions, (query, key, value, data), rest)
-    return _heed.graph_attention_plan(graph, parts, *taken(rest, ("out", "context")))
+    return _heed.graph_attention_plan(named(locals()))
 
 
 @spelled_out(GraphOptions, see="heed.graph_attention")
@@ -307,14 +282,5 @@ def graph_attention_backward(
 
     In C: heed_graph_attention_backward.
     """
-    rest: dict[str, Any] = {**options}
-    parts = _parts("graph_attention_backward", GraphOptions, (query, key, value, data), rest)
-    wanted = (
-        *(grad_query, grad_key, grad_value, grad_data, grad_edge_data, grad_edge_bias),
-        *(grad_w_query, grad_w_key, grad_w_value, grad_w_edge_key, grad_w_edge_value),
-        *(grad_b_query, grad_b_key, grad_b_value, grad_head_weights),
-    )
-    found: GraphGradients[Any] = _heed.graph_attention_backward(
-        graph, parts, grad_out, grad_lse, wanted, accumulate, rest.pop("context", None)
-    )
+    found: GraphGradients[Any] = _heed.graph_attention_backward(named(locals()))
     return found

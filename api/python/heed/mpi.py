@@ -30,8 +30,8 @@ import heed.errors
 from heed import _heed
 from heed._heed import Context
 from heed.errors import ArgumentError, UnsupportedError
-from heed.graphs import GraphCallOptions, GraphResultOptions, _parts
-from heed.options import Array, ArrayT, GradientOptions, ScoreOptions, spelled_out, taken, wanted
+from heed.graphs import GraphCallOptions, GraphResultOptions
+from heed.options import Array, ArrayT, GradientOptions, ScoreOptions, named, spelled_out, taken
 from heed.results import Gradients, Result
 
 __all__ = [
@@ -85,7 +85,7 @@ class ResultOptions(CallOptions, total=False):
     return_lse: bool
 
 
-_OVER_RANKS = ("comm", "placement", "queries", "head_ranks", "flops_per_byte")
+_OVER_RANKS = ("comm", "placement", "queries")
 _TENSORS = ("attn_mask", "bias", "alibi_slopes", "sinks", "key_lengths")
 
 
@@ -154,7 +154,8 @@ class Plan(_Freed):
         self, query: Any, key: Any, value: Any, *, out: Any | None = None, **tensors: Any
     ) -> Any:
         """Compute what ``heed.mpi.attention`` would. In C: heed_mpi_attention_plan_run."""
-        call = _agreed(self._comm, lambda: self._held.read(query, key, value, out, tensors))
+        given = {"query": query, "key": key, "value": value, "out": out, **tensors}
+        call = _agreed(self._comm, lambda: self._held.read(given))
         return self._held.run(call)
 
     def describe(self) -> dict[str, object]:
@@ -204,8 +205,8 @@ def plan(query: Array, key: Array, value: Array, **options: Unpack[ResultOptions
 
     In C: heed_mpi_attention_plan_create.
     """
-    comm, found, part = _part(query, key, value, {**options}, {})
-    return Plan(found.plan(MPI._addressof(comm), MPI._sizeof(comm), part), comm)
+    comm, found, part = _part(named(locals()))
+    return Plan(_heed.MpiPlan(found, _handle(comm), part), comm)
 
 
 @overload
@@ -305,16 +306,9 @@ def attention_backward(
 
     In C: heed_mpi_attention_backward.
     """
-    rest: dict[str, Any] = {**options}
-    gradients = wanted(rest, Gradients._fields)
-    accumulate, (grad_lse,) = rest.pop("accumulate", False), taken(rest, ("grad_lse",))
-    same = {f"grad_{n}": g is not False for n, g in zip(Gradients._fields, gradients, strict=True)}
-    comm, found, part = _part(query, key, value, rest, {**same, "accumulate": accumulate})
-    ready = _agreed(
-        comm,
-        lambda: _heed.MpiGradients(part, out, lse, grad_out, grad_lse, gradients, accumulate),
-    )
-    found_gradients: Gradients[ArrayT] = ready.run(found, MPI._addressof(comm), MPI._sizeof(comm))
+    comm, found, part = _part(named(locals()), Gradients._fields)
+    ready = _agreed(comm, lambda: _heed.MpiGradients(part))
+    found_gradients: Gradients[ArrayT] = ready.run(found, _handle(comm))
     return found_gradients
 
 
@@ -370,9 +364,7 @@ class Graph(_Freed):
             )
 
         edges = _agreed(self._comm, read)
-        self._held: _heed.MpiGraph = _heed.MpiGraph(
-            found, MPI._addressof(self._comm), MPI._sizeof(self._comm), edges
-        )
+        self._held: _heed.MpiGraph = _heed.MpiGraph(found, _handle(self._comm), edges)
 
     def describe(self) -> dict[str, int]:
         """Tell what this rank has of it.
@@ -474,16 +466,13 @@ def graph_attention(
 
     In C: heed_mpi_graph_attention.
     """
+    given = named(locals())
     if not isinstance(graph, Graph):
         raise TypeError(f"graph must be a heed.mpi.Graph, not {type(graph).__name__}")
 
-    out, context = taken(options, ("out", "context"))
-
     def read() -> _heed.MpiGraphCall:
-        tensors = {"query": query, "key": key, "value": value, "data": data, **options}
-        _refuse_gradients(tensors)
-        given = _parts("graph_attention", GraphResultOptions, (query, key, value, data), options)
-        return _heed.MpiGraphCall(graph._held, given, out, context)
+        _refuse_gradients(given)
+        return _heed.MpiGraphCall(graph._held, given)
 
     return _agreed(graph._comm, read).run()
 
@@ -535,29 +524,29 @@ def library() -> _heed.MpiLibrary:
 
 
 def _part(
-    query: Any,
-    key: Any,
-    value: Any,
-    given: dict[str, Any],
-    of_gradients: dict[str, bool],
+    given: dict[str, Any], gradients: tuple[str, ...] = ()
 ) -> tuple[MPI.Intracomm, _heed.MpiLibrary, _heed.MpiPart]:
     """What a rank brings, found good on all; collective. Of gradients it tells which are wanted."""
-    over, placement, queries, head_ranks, flops_per_byte = taken(given, _OVER_RANKS)
-    out, context = taken(given, ("out", "context"))
+    over, placement, queries = taken(given, _OVER_RANKS)
     comm = _communicator(over)
     found = _agreed(comm, library)
 
     def read() -> tuple[_heed.MpiPart, int, Any, Any]:
-        part = _heed.MpiPart(query, key, value, out, given)
+        part = _heed.MpiPart(given, bool(gradients))
         if queries not in ("split", "everywhere"):
             raise ArgumentError(f'queries is {queries!r}; it must be "split" or "everywhere"')
         kind, of_queries, of_keys = _positions(placement)
         return part, kind, None if queries == "everywhere" else of_queries, of_keys
 
     part, kind, of_queries, of_keys = _agreed(comm, read)
+    of_gradients = [f"grad_{name}" for name in gradients]
     same = {
         **part.types(),
-        **of_gradients,
+        **{
+            n: w is not False
+            for n, w in zip(of_gradients, taken({**given}, of_gradients), strict=True)
+        },
+        "accumulate": given.get("accumulate") or False,
         "placement": (*_PLACEMENTS, "positions")[kind],
         "queries": queries,
         "causal": _offset(given.get("causal")),
@@ -565,22 +554,16 @@ def _part(
         **{name: "given" if given.get(name) is not None else None for name in _TENSORS},
     }
     keys = _compared(comm, same, part.keys)
+    everywhere = queries == "everywhere"
     _agreed(
         comm,
-        lambda: part.finish(
-            found,
-            keys,
-            kind,
-            of_queries,
-            of_keys,
-            queries == "everywhere",
-            head_ranks,
-            flops_per_byte,
-            context,
-            not of_gradients,
-        ),
+        lambda: part.finish(found, keys, kind, of_queries, of_keys, everywhere, not gradients),
     )
     return comm, found, part
+
+
+def _handle(comm: MPI.Intracomm) -> tuple[int, int]:
+    return MPI._addressof(comm), MPI._sizeof(comm)
 
 
 def _communicator(comm: MPI.Intracomm | None) -> MPI.Intracomm:

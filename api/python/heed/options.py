@@ -258,16 +258,15 @@ def _default(options: type, name: str) -> Any:
     return _DEFAULTS.get(name)
 
 
-def taken(options: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, ...]:
+def named(given: dict[str, Any]) -> dict[str, Any]:
+    """All arguments of a function by name, as the compiled part takes them, from its locals()."""
+    return {**given.pop("options"), **given}
+
+
+def taken(options: dict[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
     """Takes options out of those that were given: defaults where they were not, or are None."""
     values = (options.pop(name, None) for name in names)
     return tuple(
         _DEFAULTS.get(name) if value is None else value
         for name, value in zip(names, values, strict=True)
     )
-
-
-def wanted(options: dict[str, Any], gradients: Iterable[str]) -> tuple[Any, ...]:
-    """Takes out of the options which of these gradients are wanted."""
-    names = [f"grad_{name}" for name in gradients]
-    return tuple(options.pop(name, _DEFAULTS.get(name)) for name in names)

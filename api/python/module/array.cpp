@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "api/python/module/errors.hpp"
 #include "api/python/module/numbers.hpp"
@@ -55,15 +56,26 @@ bool is_contiguous(const Form& form) {
   return true;
 }
 
-Form contiguous_form(Element element, const std::int64_t* shape, int axes) {
+bool Form::has_shape(const Shape& other) const {
+  return axes == other.axes && std::equal(shape, shape + axes, other.sizes);
+}
+
+Shape Form::sizes() const {
+  Shape all({});
+  all.axes = axes;
+  std::copy_n(shape, axes, all.sizes);
+  return all;
+}
+
+Form contiguous_form(Element element, const Shape& shape) {
   Form form;
   form.element = element;
-  form.axes = axes;
+  form.axes = shape.axes;
   std::int64_t stride = 1;
-  for (int axis = axes - 1; axis >= 0; --axis) {
-    form.shape[axis] = shape[axis];
-    form.strides[axis] = shape[axis] > 1 ? stride : 0;
-    stride *= shape[axis];
+  for (int axis = form.axes - 1; axis >= 0; --axis) {
+    form.shape[axis] = shape.sizes[axis];
+    form.strides[axis] = shape.sizes[axis] > 1 ? stride : 0;
+    stride *= std::max<std::int64_t>(1, shape.sizes[axis]);  // as NumPy has it of no elements
   }
   return form;
 }
@@ -76,8 +88,23 @@ bool operator==(const Form& a, const Form& b) {
 
 Array read_output(const char* name, nb::handle from) {
   Array array = read_array(name, from);
-  if (!array.writable) refuse("%s is read-only; the result could not be written to it", name);
+  if (!array.writable) refuse("{} is read-only; the result could not be written to it", name);
   return array;
+}
+
+void check_floating(const char* name, const Form& form) {
+  if (!is_floating(form.element))
+    refuse("{} is {}; it must be float32, float64, float16 or bfloat16", name,
+           name_of(form.element));
+}
+
+void check_features(const char* name, const Form& form) {
+  if (form.size(1) == 0) refuse("{} is {}; it must have features", name, text(form));
+}
+
+void check_axes(const char* name, const Form& form, int least, int most, const char* axes) {
+  if (form.axes < least || form.axes > most)
+    refuse("{} has shape {}; it must have axes {}", name, shape_text(form), axes);
 }
 
 std::string shape_text(const std::int64_t* shape, int axes) {
@@ -159,54 +186,42 @@ std::string dtype_text(nb::handle from) {
 
 [[noreturn]] void refuse_element(const char* name, nb::handle from) {
   refuse(
-      "%s is of %s; heed knows float32, float64, float16, bfloat16, and where it says so int8, "
+      "{} is of {}; heed knows float32, float64, float16, bfloat16, and where it says so int8, "
       "float8_e4m3fn, bool, int32 and int64",
-      name, dtype_text(from).c_str());
+      name, dtype_text(from));
 }
 
 int checked_axes(const char* name, std::int64_t axes) {
-  if (axes > kMaxAxes)
-    refuse("%s has %lld axes; it may have at most %d", name, static_cast<long long>(axes),
-           kMaxAxes);
+  if (axes > kMaxAxes) refuse("{} has {} axes; it may have at most {}", name, axes, kMaxAxes);
   return static_cast<int>(axes);
 }
 
 void check_alignment(const char* name, const Array& array) {
   const std::int64_t bytes = bytes_of(array.form.element);
   if (reinterpret_cast<std::uintptr_t>(array.data) % static_cast<std::uintptr_t>(bytes) != 0)
-    refuse("%s begins at an address that is no multiple of the %lld bytes of its elements: copy it",
-           name, static_cast<long long>(bytes));
+    refuse("{} begins at an address that is no multiple of the {} bytes of its elements: copy it",
+           name, bytes);
 }
 
 std::string device_name(std::int32_t type) {
-  switch (type) {
-    case 2:
-      return "CUDA";
-    case 3:
-      return "CUDA host memory";
-    case 4:
-      return "OpenCL";
-    case 7:
-      return "Vulkan";
-    case 8:
-      return "Metal";
-    case 10:
-      return "ROCm";
-    case 11:
-      return "ROCm host memory";
-    case 13:
-      return "CUDA managed memory";
-    case 14:
-      return "oneAPI";
-    default:
-      return "of DLPack's type " + std::to_string(type);
-  }
+  static constexpr std::pair<std::int32_t, const char*> kNames[] = {{2, "CUDA"},
+                                                                    {3, "CUDA host memory"},
+                                                                    {4, "OpenCL"},
+                                                                    {7, "Vulkan"},
+                                                                    {8, "Metal"},
+                                                                    {10, "ROCm"},
+                                                                    {11, "ROCm host memory"},
+                                                                    {13, "CUDA managed memory"},
+                                                                    {14, "oneAPI"}};
+  for (const auto& [known, name] : kNames)
+    if (known == type) return name;
+  return "of DLPack's type " + std::to_string(type);
 }
 
 void check_device(const char* name, dlpack::Device device) {
   if (device.type == dlpack::kCpu) return;
-  refuse("%s lies on device %s, number %d; heed computes on CPUs: copy it there", name,
-         device_name(device.type).c_str(), device.id);
+  refuse("{} lies on device {}, number {}; heed computes on CPUs: copy it there", name,
+         device_name(device.type), device.id);
 }
 
 Array array_of(const char* name, nb::handle from, const dlpack::Tensor& tensor, bool writable) {
@@ -227,8 +242,7 @@ Array array_of(const char* name, nb::handle from, const dlpack::Tensor& tensor, 
   array.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
   array.writable = writable;
   if (tensor.data == nullptr && form.elements() > 0)
-    refuse("%s has no memory, although it has %lld elements", name,
-           static_cast<long long>(form.elements()));
+    refuse("{} has no memory, although it has {} elements", name, form.elements());
   check_alignment(name, array);
   return array;
 }
@@ -242,12 +256,12 @@ void check_tensor(const char* name, nb::handle from) {
     const nb::object torch = nb::module_::import_("torch");
     if (nb::cast<bool>(torch.attr("is_grad_enabled")()))
       refuse(
-          "%s requires gradients, which only heed.torch keeps: call it under torch.no_grad(), or "
-          "give it %s.detach()",
+          "{} requires gradients, which only heed.torch keeps: call it under torch.no_grad(), or "
+          "give it {}.detach()",
           name, name);
   }
   if (nb::object(from.attr(names().is_neg)()).ptr() == Py_True)
-    refuse("%s has the negative bit set: give it %s.resolve_neg()", name, name);
+    refuse("{} has the negative bit set: give it {}.resolve_neg()", name, name);
 }
 
 const dlpack::ExchangeApi* exchange_api(nb::handle from) {
@@ -285,7 +299,7 @@ auto asked(const char* name, Call&& call) {
     if (!is_answer(error)) throw;
     const std::string why = nb::str(error.value()).c_str();
     error.restore();
-    refuse("%s: %s", name, why.c_str());
+    refuse("{}: {}", name, why);
   }
 }
 
@@ -295,18 +309,18 @@ Array array_of(const char* name, nb::handle from, const ArrayInterface& interfac
   if (interface.kind == 'V') element = element_named(from);
   if (!element || bytes_of(*element) != interface.item_bytes) refuse_element(name, from);
   if ((interface.flags & kNotSwapped) == 0)
-    refuse("%s has elements in another byte order than this CPU's: convert it", name);
+    refuse("{} has elements in another byte order than this CPU's: convert it", name);
   Array array;
   Form& form = array.form;
   form.element = *element;
   form.axes = checked_axes(name, interface.axes);
   for (int axis = 0; axis < form.axes; ++axis) form.shape[axis] = interface.shape[axis];
-  if (interface.strides == nullptr) form = contiguous_form(form.element, form.shape, form.axes);
+  if (interface.strides == nullptr) form = contiguous_form(form.element, form.sizes());
   for (int axis = 0; axis < form.axes && interface.strides != nullptr; ++axis) {
     if (form.shape[axis] <= 1) continue;
     if (interface.strides[axis] % interface.item_bytes != 0)
-      refuse("%s has a stride of %lld bytes, no multiple of the %d bytes of its elements: copy it",
-             name, static_cast<long long>(interface.strides[axis]), interface.item_bytes);
+      refuse("{} has a stride of {} bytes, no multiple of the {} bytes of its elements: copy it",
+             name, interface.strides[axis], interface.item_bytes);
     form.strides[axis] = interface.strides[axis] / interface.item_bytes;
   }
   array.data = interface.data;
@@ -320,14 +334,14 @@ Array array_of(const char* name, nb::handle from, const ArrayInterface& interfac
 void check_masked(const char* name, nb::handle from) {
   if (from.type().is(names().ndarray) || !nb::isinstance(from, names().ndarray)) return;
   if (nb::isinstance(from, names().numpy.attr("ma").attr("MaskedArray")))
-    refuse("%s is a masked array, whose mask heed does not read: give %s.data, and attn_mask", name,
+    refuse("{} is a masked array, whose mask heed does not read: give {}.data, and attn_mask", name,
            name);
 }
 
 [[noreturn]] void refuse_capsule(const char* name, const char* method, nb::handle given) {
   PyErr_Clear();
-  refuse_type("%s has %s, but gives %s there, not a capsule that heed knows", name, method,
-              type_text(given).c_str());
+  refuse_type("{} has {}, but gives {} there, not a capsule that heed knows", name, method,
+              type_text(given));
 }
 
 bool read_by_array_struct(const char* name, nb::handle from, Array& array) {
@@ -369,7 +383,7 @@ bool read_by_dlpack(const char* name, nb::handle from, Array& array) {
     const auto* managed = static_cast<const dlpack::ManagedVersioned*>(
         PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
     if (managed->version.major != 1)
-      refuse("%s comes by version %u of DLPack; heed knows version 1", name,
+      refuse("{} comes by version {} of DLPack; heed knows version 1", name,
              managed->version.major);
     array = array_of(name, from, managed->tensor, (managed->flags & dlpack::kReadOnly) == 0);
   } else {
@@ -397,6 +411,7 @@ bool read_by_buffer(const char* name, nb::handle from, Array& array) {
 }  // namespace
 
 Array read_array(const char* name, nb::handle from) {
+  if (!from.is_valid()) from = Py_None;
   Array array;
   // NumPy's own first: to ask for what they lack would cost more than to read them.
   if (from.type().is(names().ndarray) && read_by_array_struct(name, from, array)) return array;
@@ -404,9 +419,9 @@ Array read_array(const char* name, nb::handle from) {
       read_by_dlpack(name, from, array) || read_by_buffer(name, from, array))
     return array;
   refuse_type(
-      "%s must be an array, of NumPy, PyTorch or another library with DLPack or the buffer "
-      "protocol, not %s",
-      name, type_text(from).c_str());
+      "{} must be an array, of NumPy, PyTorch or another library with DLPack or the buffer "
+      "protocol, not {}",
+      name, type_text(from));
 }
 
 }  // namespace heed::python

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 #include "api/python/module/errors.hpp"
@@ -101,7 +102,19 @@ heed_dtype dtype_of(Element element);
 
 constexpr int kMaxAxes = 4;
 
-/// What a plan is made for: everything about an array but where it lies.
+/// The sizes of a tensor.
+struct Shape {
+  std::int64_t sizes[kMaxAxes] = {};
+  int axes = 0;
+
+  /// Without the first `lacking` of them.
+  Shape(std::initializer_list<std::int64_t> all, int lacking = 0) {
+    for (const std::int64_t size : all)
+      if (lacking-- <= 0) sizes[axes++] = size;
+  }
+};
+
+/// What a plan is made for: everything about an array except where it lies.
 struct Form {
   Element element = Element::kF32;
   int axes = 0;
@@ -112,10 +125,12 @@ struct Form {
   std::int64_t size(int back) const { return back <= axes ? shape[axes - back] : 1; }
   std::int64_t stride(int back) const { return back <= axes ? strides[axes - back] : 0; }
   std::int64_t elements() const;
+  bool has_shape(const Shape& other) const;
+  Shape sizes() const;
 };
 
 bool is_contiguous(const Form& form);
-Form contiguous_form(Element element, const std::int64_t* shape, int axes);
+Form contiguous_form(Element element, const Shape& shape);
 bool operator==(const Form& a, const Form& b);
 inline bool operator!=(const Form& a, const Form& b) { return !(a == b); }
 
@@ -137,14 +152,23 @@ struct Array {
 
 /// Reads what the argument `name` says of itself: by DLPack's exchange functions (PyTorch), the
 /// array interface (NumPy), DLPack, or the buffer protocol. Refuses what lies on another device,
-/// is not aligned, or has strides that heed could not follow.
+/// is not aligned, or has strides that heed could not follow; and null as None.
 Array read_array(const char* name, nb::handle from);
 
 /// The same of an array that is written to.
 Array read_output(const char* name, nb::handle from);
 
+/// Refuses types that are not for computing, no features, and another number of axes; `axes` says
+/// which.
+void check_floating(const char* name, const Form& form);
+void check_features(const char* name, const Form& form);
+void check_axes(const char* name, const Form& form, int least, int most, const char* axes);
+
 /// "[2, 3]" and "float32 [2, 3]", for messages.
 std::string shape_text(const std::int64_t* shape, int axes);
+inline std::string shape_text(const Shape& shape) { return shape_text(shape.sizes, shape.axes); }
+inline std::string shape_text(const Form& form) { return shape_text(form.shape, form.axes); }
+inline std::string stride_text(const Form& form) { return shape_text(form.strides, form.axes); }
 std::string text(const Form& form);
 
 }  // namespace heed::python

@@ -1,107 +1,73 @@
 // heed.multihead, its plans, its gradients and what is kept for these; and heed.project.
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <string>
 #include <utility>
 
-#include "api/python/module/bind.hpp"
-#include "api/python/module/call.hpp"
 #include "api/python/module/context.hpp"
-#include "api/python/module/errors.hpp"
 #include "api/python/module/gradients.hpp"
-#include "api/python/module/outputs.hpp"
 #include "api/python/module/plan.hpp"
 #include "api/python/module/signature.hpp"
 #include "api/python/module/weights.hpp"
 
 namespace heed::python {
+namespace {
 
 // ---- A call of a multi-head block, from Python's arguments to those of C ----
 
-/// As they came, the caller holding them; null or None where one was not given.
-struct BlockArguments {
-  nb::handle query;
-  nb::handle key;
-  nb::handle out;
-  nb::tuple matrices;  // w_query, w_key, w_value, w_out
-  nb::tuple biases;
-  nb::tuple settings;  // heads, key_heads, combine, head_weights
-  Options options;
+struct BlockApi {
+  using Desc = heed_multihead_desc;
+  using Args = heed_multihead_args;
+  using BackwardDesc = heed_multihead_backward_desc;
+  using BackwardArgs = heed_multihead_backward_args;
+};
+
+enum { kQuery, kKey, kValue, kOut, kMatrices };
+constexpr Projection kBlockMatrices[kMatrices] = {
+    HEED_PROJECTION(BlockApi, query), HEED_PROJECTION(BlockApi, key),
+    HEED_PROJECTION(BlockApi, value), HEED_PROJECTION(BlockApi, out)};
+
+/// A block, and its attention.
+struct BlockDescribed {
+  heed_multihead_desc block;
+  heed_attention_desc attention;
 };
 
 /// desc and args, and what args point at: themselves too, so that a call stays where it is.
 struct BlockCall {
-  enum { kQuery, kKey, kValue, kOut, kMatrices };
-
   heed_multihead_desc desc = HEED_MULTIHEAD_DESC_INIT;
   heed_multihead_args args = HEED_MULTIHEAD_ARGS_INIT;
-  Call attention;
+  Call heads;
   Array query;
   Array key;
   Matrix matrices[kMatrices];
   Bias biases[kMatrices];
   Reals head_weights;
-  Outputs outputs;
 
   BlockCall() = default;
   BlockCall(const BlockCall&) = delete;
   BlockCall& operator=(const BlockCall&) = delete;
 
   /// All that is given.
-  void read(const BlockArguments& arguments);
+  void read(const Arguments& given);
   /// And then what is given back.
-  void make_outputs(const BlockArguments& arguments);
+  void make_outputs(const Arguments& given);
+  nb::object result(const Arguments& given) const { return heads.result(given); }
   /// [batch, rows, width], as query has them.
   Shape out_shape() const;
   /// Of all products, roughly.
   double flops() const;
-};
 
-extern const NamedMatrix kBlockMatrices[BlockCall::kMatrices];
+  using Described = BlockDescribed;
+  Described described() const;
+  NamedForms forms() const;
+  const Call* attention() const { return &heads; }
+  [[noreturn]] void refuse_other(const Described& then) const {
+    refuse_batch(heads, then.attention.batch);
+  }
+};
 
 /// Rows of inputs and out: [batch, rows, width], [rows, width], or packed [rows, width].
-heed_layout rows_layout(const Form& form);
-Array read_input(const char* name, nb::handle from, bool packed);
-
-// ---- heed.Kept: what a call of heed.multihead leaves for its gradients ----
-
-class Kept {
- public:
-  /// Memory at a multiple of HEED_WORKSPACE_ALIGNMENT, and what it was filled by: the block but for
-  /// its results.
-  struct Filled {
-    std::shared_ptr<void> memory;
-    std::size_t bytes = 0;
-    heed_multihead_desc desc = HEED_MULTIHEAD_DESC_INIT;
-    heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
-
-    /// Makes a call read or write it.
-    void place_in(BlockCall& call) const;
-  };
-
-  std::size_t bytes() const;
-
-  /// Gives up what there is, and returns room for so many bytes, to be filled and given back.
-  Filled take(std::size_t bytes);
-  void fill(Filled filled, const BlockCall& by);
-
-  /// What there is, which stays while the result does. Raises unless `by`, a block that asks for
-  /// gradients, is what filled it.
-  Filled of(const BlockCall& by) const;
-
- private:
-  mutable nb::ft_mutex mutex_;
-  Filled filled_;
-};
-
-/// None: nullptr.
-Kept* read_kept(nb::handle from);
-
-const NamedMatrix kBlockMatrices[BlockCall::kMatrices] = {
-    {"w_query", "b_query"}, {"w_key", "b_key"}, {"w_value", "b_value"}, {"w_out", "b_out"}};
-
 heed_layout rows_layout(const Form& form) {
   heed_layout layout = HEED_LAYOUT_INIT;
   layout.dtype = dtype_of(form.element);
@@ -114,283 +80,450 @@ heed_layout rows_layout(const Form& form) {
 
 Array read_input(const char* name, nb::handle from, bool packed) {
   Array input = read_array(name, from);
-  const Form& form = input.form;
-  if (packed ? form.axes != 2 : form.axes != 2 && form.axes != 3)
-    refuse("%s has shape %s; it must have axes %s", name, shape_text(form.shape, form.axes).c_str(),
-           packed ? "[rows, width], as cu_seqlens are given"
-                  : "[batch, rows, width], the first of which may lack");
-  check_floating(name, form);
-  if (form.size(1) == 0) refuse("%s is %s; it must have features", name, text(form).c_str());
+  check_axes(name, input.form, 2, packed ? 2 : 3,
+             packed ? "[rows, width], as cu_seqlens are given"
+                    : "[batch, rows, width], the first of which may lack");
+  check_floating(name, input.form);
+  check_features(name, input.form);
   return input;
 }
 
-namespace {
-
-void read_inputs(BlockCall& call, const BlockArguments& arguments, const Options& options) {
-  Call& attention = call.attention;
-  read_lengths(attention, options);
-  call.query = read_input("query", arguments.query, attention.packed_queries());
+void read_inputs(BlockCall& call, const Arguments& given) {
+  Call& heads = call.heads;
+  read_lengths(heads, given);
+  call.query = read_input("query", given.query, heads.packed_queries());
   const Form& query = call.query.form;
-  const bool one = arguments.key.is_none();
-  call.key = one ? call.query : read_input("key", arguments.key, attention.packed_keys());
+  const bool cross = given.key.is_valid();
+  call.key = cross ? read_input("key", given.key, heads.packed_keys()) : call.query;
   const Form& key = call.key.form;
-  attention.kind = call.query.kind;
-  attention.out_element = query.element;
-  attention.float64 = query.element == Element::kF64;
-  check_arithmetic("key", key, "query", attention.float64);
-  if (!attention.packed_queries()) set_batch(attention, "query", query.size(3));
-  if (!one && !attention.packed_keys()) set_batch(attention, "key", key.size(3));
-  attention.axes = 1 + query.axes;
-  set_query_rows(attention, query.size(2), options);
-  set_key_rows(attention, key.size(2), options);
+  heads.kind = call.query.kind;
+  heads.element = query.element;
+  check_arithmetic("key", key, "query", heads.float64());
+  if (!heads.packed_queries()) set_batch(heads, "query", query.size(3));
+  if (cross && !heads.packed_keys()) set_batch(heads, "key", key.size(3));
+  heads.axes = 1 + query.axes;
+  set_query_rows(heads, query.size(2), given);
+  set_key_rows(heads, key.size(2), given);
   call.desc.width_query = query.size(1);
   call.desc.width_key = key.size(1);
   call.desc.input_query = rows_layout(query);
   call.desc.input_key = rows_layout(key);
   call.args.input_query = address_of(call.query);
-  if (!one) call.args.input_key = address_of(call.key);
+  if (cross) call.args.input_key = address_of(call.key);
+}
+
+void read_matrices(BlockCall& call, const Arguments& given) {
+  const bool tensor = call.desc.combine == HEED_COMBINE_TENSOR;
+  const bool with_out = tensor || call.desc.combine == HEED_COMBINE_CONCAT;
+  for (int i = 0; i < kMatrices; ++i) {
+    const char* const name = kBlockMatrices[i].matrix.name;
+    const nb::handle from = given.*kBlockMatrices[i].matrix.given;
+    const bool wanted = i != kOut || with_out;
+    if (wanted && !from.is_valid())
+      refuse_type("{} must be an array or heed.Weights, not None{}", name,
+                  i == kOut ? "; only combine=\"tensor\" needs it" : "");
+    if (!wanted && from.is_valid())
+      refuse("{} is given, but combine is neither \"concat\" nor \"tensor\", so it must not be",
+             name);
+    Matrix& matrix = call.matrices[i];
+    if (wanted) matrix = read_matrix(name, from, i == kOut && tensor ? 3 : 2);
+    if (matrix.data != nullptr)
+      check_arithmetic(name, matrix.array.form, "query", call.heads.float64());
+  }
+  call.desc.bias_dtype = read_biases(kBlockMatrices, kMatrices, call.matrices, given, call.biases);
+  place(kBlockMatrices, kMatrices, call.matrices, call.biases, &call.desc, &call.args);
 }
 
 std::int64_t read_heads(const char* name, nb::handle from) {
   const std::int64_t heads = integer(name, from);
-  if (heads < 1) refuse("%s is %lld; it must be at least 1", name, static_cast<long long>(heads));
+  if (heads < 1) refuse("{} is {}; it must be at least 1", name, heads);
   return heads;
 }
 
-void read_matrices(BlockCall& call, const BlockArguments& arguments) {
-  const bool tensor = call.desc.combine == HEED_COMBINE_TENSOR;
-  const bool with_out = tensor || call.desc.combine == HEED_COMBINE_CONCAT;
-  for (int i = 0; i < BlockCall::kMatrices; ++i) {
-    const NamedMatrix& names = kBlockMatrices[i];
-    const nb::handle from = arguments.matrices[i];
-    const bool wanted = i != BlockCall::kOut || with_out;
-    if (wanted && from.is_none())
-      refuse_type("%s must be an array or heed.Weights, not None%s", names.name,
-                  i == BlockCall::kOut ? "; only combine=\"tensor\" needs it" : "");
-    if (!wanted && !from.is_none())
-      refuse("%s is given, but combine is neither \"concat\" nor \"tensor\", so it must not be",
-             names.name);
-    Matrix& matrix = call.matrices[i];
-    if (wanted) matrix = read_matrix(names.name, from, i == BlockCall::kOut && tensor ? 3 : 2);
-    if (matrix.data != nullptr)
-      check_arithmetic(names.name, matrix.array.form, "query", call.attention.float64);
-  }
-  call.desc.bias_dtype = read_biases(kBlockMatrices, call.matrices, BlockCall::kMatrices,
-                                     arguments.biases, 0, call.biases);
-}
-
-void place_matrices(BlockCall& call) {
+void read_sizes(BlockCall& call, const Arguments& given) {
+  heed_attention_desc& heads = call.heads.desc;
   const Matrix* const m = call.matrices;
-  const Bias* const b = call.biases;
-  heed_multihead_desc& desc = call.desc;
-  heed_multihead_args& args = call.args;
-  desc.w_query = m[BlockCall::kQuery].layout, args.w_query = m[BlockCall::kQuery].data;
-  desc.w_key = m[BlockCall::kKey].layout, args.w_key = m[BlockCall::kKey].data;
-  desc.w_value = m[BlockCall::kValue].layout, args.w_value = m[BlockCall::kValue].data;
-  desc.w_out = m[BlockCall::kOut].layout, args.w_out = m[BlockCall::kOut].data;
-  args.p_query = m[BlockCall::kQuery].prepared, args.b_query = b[BlockCall::kQuery].data;
-  args.p_key = m[BlockCall::kKey].prepared, args.b_key = b[BlockCall::kKey].data;
-  args.p_value = m[BlockCall::kValue].prepared, args.b_value = b[BlockCall::kValue].data;
-  args.p_out = m[BlockCall::kOut].prepared, args.b_out = b[BlockCall::kOut].data;
-}
-
-void read_sizes(BlockCall& call, const BlockArguments& arguments) {
-  heed_attention_desc& attention = call.attention.desc;
-  const Matrix* const m = call.matrices;
-  const nb::handle key_heads = arguments.settings[1];
-  attention.query_heads = read_heads("heads", arguments.settings[0]);
-  attention.key_heads =
-      key_heads.is_none() ? attention.query_heads : read_heads("key_heads", key_heads);
-  if (attention.query_heads % attention.key_heads != 0)
-    refuse("heads is %lld and key_heads %lld; each key head must serve the same number of heads",
-           static_cast<long long>(attention.query_heads),
-           static_cast<long long>(attention.key_heads));
-  const char* const source = arguments.key.is_none() ? "query" : "key";
-  check_in("w_query", m[BlockCall::kQuery], "query", call.desc.width_query);
-  check_in("w_key", m[BlockCall::kKey], source, call.desc.width_key);
-  check_in("w_value", m[BlockCall::kValue], source, call.desc.width_key);
-  attention.features = features_of("w_query", m[BlockCall::kQuery], attention.query_heads);
-  check_columns("w_key", m[BlockCall::kKey], attention.key_heads, attention.features);
-  attention.value_features = features_of("w_value", m[BlockCall::kValue], attention.key_heads);
-  const Matrix& out = m[BlockCall::kOut];
+  heads.query_heads = read_heads("heads", given.heads);
+  heads.key_heads =
+      given.key_heads.is_valid() ? read_heads("key_heads", given.key_heads) : heads.query_heads;
+  if (heads.query_heads % heads.key_heads != 0)
+    refuse("heads is {} and key_heads {}; each key head must serve the same number of heads",
+           heads.query_heads, heads.key_heads);
+  const char* const source = given.key.is_valid() ? "key" : "query";
+  check_in("w_query", m[kQuery], "query", call.desc.width_query);
+  check_in("w_key", m[kKey], source, call.desc.width_key);
+  check_in("w_value", m[kValue], source, call.desc.width_key);
+  heads.features = features_of("w_query", m[kQuery], heads.query_heads);
+  check_columns("w_key", m[kKey], heads.key_heads, heads.features);
+  heads.value_features = features_of("w_value", m[kValue], heads.key_heads);
+  const Matrix& out = m[kOut];
   const Form& form = out.array.form;
-  if (form.axes == 3 &&
-      (form.size(3) != attention.query_heads || form.size(2) != attention.value_features))
-    refuse("w_out is %s; it must be [%lld, %lld, out]: heads, features of a value",
-           text(form).c_str(), static_cast<long long>(attention.query_heads),
-           static_cast<long long>(attention.value_features));
+  if (form.axes == 3 && (form.size(3) != heads.query_heads || form.size(2) != heads.value_features))
+    refuse("w_out is {}; it must be [{}, {}, out]: heads, features of a value", text(form),
+           heads.query_heads, heads.value_features);
   if (out.given())
-    check_in("w_out", out, "the heads are wide", attention.query_heads * attention.value_features);
+    check_in("w_out", out, "the heads are wide", heads.query_heads * heads.value_features);
   const bool apart = call.desc.combine == HEED_COMBINE_HEADS;
   call.desc.width_out =
-      out.given() ? out.out : (apart ? attention.query_heads : 1) * attention.value_features;
-}
-
-void make_out(BlockCall& call, nb::handle given) {
-  Call& attention = call.attention;
-  const Shape shape = call.out_shape();
-  const std::int64_t* const sizes = shape.sizes.data();
-  const int axes = shape.axes();
-  attention.out_given = !given.is_none();
-  if (attention.out_given) {
-    attention.out = take_out(given, sizes, axes, "query", attention.out_element);
-    call.outputs.out = nb::borrow(given);
-    call.args.out = address_of(attention.out);
-  } else {
-    Made made =
-        make_array(attention.kind, attention.out_element, sizes, axes, leaves_rows(attention));
-    attention.out.form = contiguous_form(attention.out_element, sizes, axes);
-    call.outputs.out = std::move(made.object);
-    call.args.out = made.data;
-  }
-  call.desc.out = rows_layout(attention.out.form);
+      out.given() ? out.out : (apart ? heads.query_heads : 1) * heads.value_features;
 }
 
 /// A block makes its keys itself. Of packed self-attention, sequences are said once.
-Options own_options(const BlockArguments& arguments) {
-  Options options = arguments.options;
-  for (const auto& [name, given] :
-       {std::pair{"block_table", options.block_table}, std::pair{"key_scales", options.key_scales},
-        std::pair{"value_scales", options.value_scales}})
-    if (given.is_valid())
-      refuse_type("%s is given; a block makes its keys and values itself", name);
-  if (arguments.key.is_none() && !options.cu_seqlens_k.is_valid()) {
-    options.cu_seqlens_k = options.cu_seqlens_q;
-    options.max_seqlen_k = options.max_seqlen_q;
-  }
-  if (arguments.key.is_none() && options.cu_seqlens_k.is_valid() &&
-      !options.cu_seqlens_q.is_valid())
+Arguments own_options(Arguments given) {
+  for (const auto& [name, option] :
+       {std::pair{"block_table", given.block_table}, std::pair{"key_scales", given.key_scales},
+        std::pair{"value_scales", given.value_scales}})
+    if (option.is_valid())
+      refuse_type("{} is given; a block makes its keys and values itself", name);
+  if (given.key.is_valid()) return given;
+  if (given.cu_seqlens_k.is_valid() && !given.cu_seqlens_q.is_valid())
     refuse("cu_seqlens_k is given without key and cu_seqlens_q");
-  return options;
+  if (!given.cu_seqlens_k.is_valid()) {
+    given.cu_seqlens_k = given.cu_seqlens_q;
+    given.max_seqlen_k = given.max_seqlen_q;
+  }
+  return given;
 }
 
-}  // namespace
-
-void BlockCall::read(const BlockArguments& arguments) {
-  const Options options = own_options(arguments);
-  read_inputs(*this, arguments, options);
-  desc.combine = read_combine(arguments.settings[2], HEED_COMBINE_TENSOR);
-  if (desc.combine == HEED_COMBINE_CONCAT && arguments.matrices[int{kOut}].is_none())
+void BlockCall::read(const Arguments& all) {
+  const Arguments given = own_options(all);
+  read_inputs(*this, given);
+  desc.combine = read_combine(given.combine, HEED_COMBINE_TENSOR);
+  if (desc.combine == HEED_COMBINE_CONCAT && !given.w_out.is_valid())
     desc.combine = HEED_COMBINE_HEADS;
-  read_matrices(*this, arguments);
-  read_sizes(*this, arguments);
-  place_matrices(*this);
-  args.head_weights = read_head_weights(desc.combine, arguments.settings[3], attention.float64,
-                                        attention.desc.query_heads, head_weights);
-  read_scores(attention, options);
-  desc.attention = &attention.desc;
-  args.attention = &attention.args;
+  read_matrices(*this, given);
+  read_sizes(*this, given);
+  args.head_weights = read_head_weights(desc.combine, given.head_weights, heads.float64(),
+                                        heads.desc.query_heads, head_weights);
+  read_scores(heads, given);
+  desc.attention = &heads.desc;
+  args.attention = &heads.args;
 }
 
-void BlockCall::make_outputs(const BlockArguments& arguments) {
-  make_out(*this, arguments.out);
-  add_outputs_beside_out(attention, arguments.options, outputs);
+void BlockCall::make_outputs(const Arguments& given) {
+  Output& out = heads.outputs.out;
+  out = make_out(given.out, "query", heads.kind, heads.element, out_shape(), heads.leaves_rows());
+  desc.out = rows_layout(out.array.form);
+  args.out = out.data();
+  add_outputs_beside_out(heads, given);
 }
 
 Shape BlockCall::out_shape() const {
-  return Shape({attention.desc.batch, query.form.size(2), desc.width_out}, 3 - query.form.axes);
+  return Shape({heads.desc.batch, query.form.size(2), desc.width_out}, 3 - query.form.axes);
 }
 
 double BlockCall::flops() const {
-  const heed_attention_desc& a = attention.desc;
-  const auto product = [](std::int64_t rows, const Matrix& matrix) {
-    return 2.0 * static_cast<double>(rows) * static_cast<double>(matrix.in) *
+  const auto product = [](const Form& rows, const Matrix& matrix) {
+    return 2.0 * static_cast<double>(rows.size(3) * rows.size(2)) * static_cast<double>(matrix.in) *
            static_cast<double>(matrix.out);
   };
-  const std::int64_t rows = query.form.size(3) * query.form.size(2);
-  const std::int64_t keys = key.form.size(3) * key.form.size(2);
-  const double scores = 2.0 * static_cast<double>(a.query_heads * a.query_length) *
-                        static_cast<double>(a.batch * a.key_length) *
-                        static_cast<double>(a.features + a.value_features);
-  return scores + product(rows, matrices[kQuery]) + product(keys, matrices[kKey]) +
-         product(keys, matrices[kValue]) + product(rows, matrices[kOut]);
+  return heads.flops() + product(query.form, matrices[kQuery]) + product(key.form, matrices[kKey]) +
+         product(key.form, matrices[kValue]) + product(query.form, matrices[kOut]);
 }
 
-namespace {
-
-/// What blocks that differ in results alone have in common.
-heed_multihead_desc without_results(heed_multihead_desc desc) {
-  desc.attention = nullptr;
-  desc.out = HEED_LAYOUT_INIT;
-  desc.keep = 1;
-  return desc;
+BlockCall::Described BlockCall::described() const {
+  Described described = {desc, heads.desc};
+  described.block.attention = nullptr;
+  return described;
 }
 
-heed_attention_desc without_results(heed_attention_desc desc) {
-  desc.weights_point = HEED_WEIGHTS_NONE;
-  desc.sum_columns = 0;
-  desc.weight_rows = 0;
-  return desc;
+NamedForms BlockCall::forms() const {
+  NamedForms forms = {{"query", query.form},
+                      {"key", key.form},
+                      {"out", heads.outputs.out.array.form},
+                      {"attn_mask", heads.attn_mask.form},
+                      {"bias", heads.bias.form}};
+  for (int i = 0; i < kMatrices; ++i)
+    forms.emplace_back(kBlockMatrices[i].matrix.name, matrices[i].array.form);
+  return forms;
 }
 
-template <class Struct>
-bool same(const Struct& a, const Struct& b) {
-  return std::memcmp(&a, &b, sizeof a) == 0;
-}
+// ---- heed.Kept: what a call of heed.multihead leaves for its gradients ----
 
-}  // namespace
+class Kept {
+ public:
+  /// Memory, and what it was filled by: the block without its results.
+  struct Filled {
+    std::shared_ptr<void> memory;
+    std::size_t bytes = 0;
+    BlockDescribed by;
 
-void Kept::Filled::place_in(BlockCall& call) const {
-  call.desc.keep = 1;
-  call.args.kept = memory.get();
-  call.args.kept_bytes = bytes;
-}
+    /// Makes a call read or write it.
+    void place_in(BlockCall& call) const {
+      call.desc.keep = 1;
+      call.args.kept = memory.get();
+      call.args.kept_bytes = bytes;
+    }
+  };
 
-std::size_t Kept::bytes() const {
-  const nb::ft_lock_guard lock(mutex_);
-  return filled_.bytes;
-}
-
-Kept::Filled Kept::take(std::size_t bytes) {
-  Filled room;
-  {
+  std::size_t bytes() const {
     const nb::ft_lock_guard lock(mutex_);
-    std::swap(room, filled_);
+    return filled_.bytes;
   }
-  // Others may still read it.
-  if (room.bytes == bytes && room.memory.use_count() == 1) return room;
-  constexpr std::size_t kAlignment = HEED_WORKSPACE_ALIGNMENT;
-  room.memory.reset();
-  room.memory.reset(std::aligned_alloc(kAlignment, (bytes + kAlignment) / kAlignment * kAlignment),
-                    &std::free);
-  if (room.memory == nullptr)
-    refuse_memory("there is no memory for the %zu bytes that a call keeps", bytes);
-  room.bytes = bytes;
-  return room;
-}
 
-void Kept::fill(Filled filled, const BlockCall& by) {
-  filled.desc = without_results(by.desc);
-  filled.attention = without_results(by.attention.desc);
-  const nb::ft_lock_guard lock(mutex_);
-  std::swap(filled_, filled);
-}
+  /// Gives up what there is, and returns memory of so many bytes, to be filled and given back.
+  Filled take(std::size_t bytes) {
+    Filled taken;
+    {
+      const nb::ft_lock_guard lock(mutex_);
+      std::swap(taken, filled_);
+    }
+    // Others may still read it.
+    if (taken.bytes == bytes && taken.memory.use_count() == 1) return taken;
+    taken.memory.reset();
+    taken.memory.reset(aligned_memory(bytes, "what a call keeps,"), &std::free);
+    taken.bytes = bytes;
+    return taken;
+  }
 
-Kept::Filled Kept::of(const BlockCall& by) const {
-  const nb::ft_lock_guard lock(mutex_);
-  if (filled_.memory == nullptr)
-    refuse("keep holds nothing; give it to heed.multihead, and then to its gradients");
-  if (!same(filled_.desc, without_results(by.desc)) ||
-      !same(filled_.attention, without_results(by.attention.desc)))
-    refuse("keep was filled by a call with other shapes, strides, types or settings");
-  return filled_;
-}
+  void fill(Filled filled, const BlockCall& by) {
+    filled.by = without_results(by);
+    const nb::ft_lock_guard lock(mutex_);
+    std::swap(filled_, filled);
+  }
 
-Kept* read_kept(nb::handle from) {
-  if (from.is_none()) return nullptr;
-  Kept* kept = nullptr;
-  if (!nb::try_cast(from, kept))
-    refuse_type("keep must be a heed.Kept or None, not %s", type_text(from).c_str());
-  return kept;
-}
+  /// What there is, which stays while the result does. Raises unless `by`, a block that asks for
+  /// gradients, is what filled it.
+  Filled of(const BlockCall& by) const {
+    const nb::ft_lock_guard lock(mutex_);
+    if (filled_.memory == nullptr)
+      refuse("keep holds nothing; give it to heed.multihead, and then to its gradients");
+    const BlockDescribed own = without_results(by);
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c)
+    if (std::memcmp(&own, &filled_.by, sizeof own) != 0)
+      refuse("keep was filled by a call with other shapes, strides, types or settings");
+    return filled_;
+  }
 
-namespace {
+ private:
+  /// What blocks that differ in results alone have in common.
+  static BlockDescribed without_results(const BlockCall& call) {
+    BlockDescribed by = call.described();
+    by.block.out = HEED_LAYOUT_INIT;
+    by.block.keep = 1;
+    by.attention.weights_point = HEED_WEIGHTS_NONE;
+    by.attention.sum_columns = 0;
+    by.attention.weight_rows = 0;
+    return by;
+  }
+
+  mutable nb::ft_mutex mutex_;
+  Filled filled_;
+};
 
 void make_kept(Kept* self) { new (self) Kept; }
 
+/// None: nullptr.
+Kept* read_kept(nb::handle from) {
+  if (!from.is_valid()) return nullptr;
+  Kept* kept = nullptr;
+  if (!nb::try_cast(from, kept))
+    refuse_type("keep must be a heed.Kept or None, not {}", type_text(from));
+  return kept;
+}
+
+// ---- heed.multihead, heed.multihead_plan and heed.MultiheadPlan ----
+
+struct Block {
+  using Call = BlockCall;
+  using Plan = CPlan<heed_multihead_plan, heed_multihead_info, heed_multihead_args>;
+
+  static constexpr const char* kMaker = "heed.multihead_plan";
+  static constexpr Plan::Functions kFunctions = {
+      &heed_multihead_plan_destroy, &heed_multihead_plan_describe, &heed_multihead_plan_run};
+  static heed_status create(const heed_context* context, const Call& call,
+                            heed_multihead_plan** plan) {
+    return heed_multihead_plan_create(context, &call.desc, plan);
+  }
+};
+using MultiheadPlan = PlanOf<Block>;
+
+/// A plan says how much is kept.
+void compute_and_keep(BlockCall& call, Kept& kept, nb::handle context) {
+  call.desc.keep = 1;
+  const Block::Plan plan(Block::kFunctions, context,
+                         [&](const heed_context* held, heed_multihead_plan** made) {
+                           return Block::create(held, call, made);
+                         });
+  Kept::Filled room = kept.take(plan.info().kept_bytes);
+  room.place_in(call);
+  plan.run(call.args, call.flops(), &call.heads.score_function);
+  call.heads.score_function.raise();
+  kept.fill(std::move(room), call);
+}
+
+nb::object multihead(nb::handle arguments) {
+  const Arguments given = read_arguments("multihead", arguments, kOfBlocks, kForward);
+  BlockCall call;
+  call.read(given);
+  call.make_outputs(given);
+  if (Kept* const kept = read_kept(given.keep)) {
+    compute_and_keep(call, *kept, given.context);
+    return call.result(given);
+  }
+  const HeldContext held = hold_context(given.context);
+  check(without_gil(call.flops(), &call.heads.score_function,
+                    [&] { return heed_multihead(held.context, &call.desc, &call.args); }));
+  return call.result(given);
+}
+
+MultiheadPlan* multihead_plan(nb::handle arguments) {
+  return new MultiheadPlan(read_arguments("multihead_plan", arguments, kOfBlocks, kForward));
+}
+
+nb::object run(const MultiheadPlan& plan, nb::handle query, nb::handle key, nb::handle out,
+               const nb::dict& tensors) {
+  Arguments given = read_arguments("MultiheadPlan.__call__", tensors, kOfAttention, kOptions);
+  given.query = query, given.key = unless_none(key), given.out = unless_none(out);
+  return plan.run(given);
+}
+
+nb::dict describe(const MultiheadPlan& plan) {
+  const heed_multihead_info info = plan.info();
+  return dict_of("isa", info.isa, "executor", info.executor, "product", info.product, "threads",
+                 info.threads, "workspace_bytes", info.workspace_bytes, "projection_flops",
+                 info.projection_flops, "attention_flops", info.attention_flops, "precision",
+                 name_of_precision(info.precision));
+}
+
+// ---- heed.multihead_backward ----
+
+/// As its array; of a prepared matrix in the arithmetic's type.
+Form form_of(const BlockCall& call, int i, Element real) {
+  const Matrix& matrix = call.matrices[i];
+  if (matrix.data != nullptr) return matrix.array.form;
+  const std::int64_t heads = call.heads.desc.query_heads;
+  if (i == kOut && call.desc.combine == HEED_COMBINE_TENSOR)
+    return contiguous_form(real, {heads, matrix.in / heads, matrix.out});
+  return contiguous_form(real, {matrix.in, matrix.out});
+}
+
+/// Of inputs, matrices, their biases, and weights of heads.
+void add_gradients(Gradients& gradients, const BlockCall& call, const Arguments& given,
+                   std::uint32_t& bias_dtype) {
+  const Operand query = HEED_OPERAND(BlockApi, query, input_query);
+  const Operand key = HEED_OPERAND(BlockApi, key, input_key);
+  const auto add_input = [&](const Operand& row, nb::handle wanted, const Form& form, bool packed) {
+    if (const Gradient* to = gradients.add(row, wanted, form, packed))
+      gradients.set_layout(row, rows_layout(to->form()));
+  };
+  add_input(query, gradients.wanted(query, true), call.query.form, call.heads.packed_queries());
+  const bool cross = given.key.is_valid();
+  const nb::handle of_key = gradients.wanted(key, cross);
+  if (!cross && of_key.is_valid())
+    refuse("grad_key is wanted, but no key is given: grad_query is the sum of both");
+  add_input(key, of_key, call.key.form, call.heads.packed_keys());
+
+  const auto wanted = [&](const Operand& row, bool by_default, int i) {
+    const nb::handle how = gradients.wanted(row, by_default);
+    if (how.is_valid() && !call.matrices[i].given())
+      refuse("{} is wanted, but there is no {}", row.gradient, kBlockMatrices[i].matrix.name);
+    return how;
+  };
+  for (int i = 0; i < kMatrices; ++i) {
+    const Operand& row = kBlockMatrices[i].matrix;
+    const nb::handle how = wanted(row, call.matrices[i].given(), i);
+    if (const Gradient* to = gradients.add(row, how, form_of(call, i, gradients.real())))
+      gradients.set_layout(row, matrix_layout(to->form()));
+  }
+  // Of biases all are of one type: that of the biases, unless arrays are given.
+  const char* first = nullptr;
+  for (int i = 0; i < kMatrices; ++i) {
+    const Operand& row = kBlockMatrices[i].bias;
+    const Bias& bias = call.biases[i];
+    const nb::handle how = wanted(row, bias.data != nullptr, i);
+    const Element element = bias.data != nullptr ? bias.array.form.element : gradients.real();
+    const Gradient* to = gradients.add(row, how, contiguous_form(element, {call.matrices[i].out}));
+    if (to == nullptr) continue;
+    if (!is_contiguous(to->form()))
+      refuse("{} has a stride of {} elements; its numbers must lie side by side", row.gradient,
+             to->form().stride(1));
+    const std::uint32_t own = dtype_of(to->form().element);
+    if (first != nullptr && own != bias_dtype)
+      refuse("{} and {} are of different types; gradients of biases must all be of one", first,
+             row.gradient);
+    first = row.gradient;
+    bias_dtype = own;
+  }
+  const Operand weights = HEED_VECTOR(BlockApi, head_weights);
+  const nb::handle of_heads = gradients.wanted(weights, call.args.head_weights != nullptr);
+  if (call.args.head_weights == nullptr && of_heads.is_valid())
+    refuse("grad_head_weights is wanted, but no head_weights are given");
+  gradients.add_reals(weights, of_heads, call.heads.desc.query_heads);
+  gradients.add_options<BlockApi>(call.heads);
+}
+
+nb::object multihead_backward(nb::handle arguments) {
+  const Arguments given = read_arguments("multihead_backward", arguments, kOfBlocks, kBackward);
+  BlockCall call;
+  call.read(given);
+  check_differentiable("multihead_backward", given);
+  Call& heads = call.heads;
+  Kept::Filled filled;  // stays to the end
+  if (const Kept* const kept = read_kept(given.keep)) {
+    filled = kept->of(call);
+    filled.place_in(call);
+  }
+  heed_multihead_backward_desc desc = HEED_MULTIHEAD_BACKWARD_DESC_INIT;
+  heed_multihead_backward_args args = HEED_MULTIHEAD_BACKWARD_ARGS_INIT;
+  desc.block = &call.desc;
+  args.block = &call.args;
+  Gradients gradients(given, "query", heads.kind, heads.element, &desc, &args);
+  desc.accumulate = gradients.accumulates() ? 1 : 0;
+  const Array from_out = gradients.read_like_out("grad_out", given.grad_out, call.out_shape());
+  desc.grad_out = rows_layout(from_out.form);
+  args.grad_out = address_of(from_out);
+  Array from_lse;
+  if (given.grad_lse.is_valid()) {
+    from_lse = gradients.read_like_lse("grad_lse", given.grad_lse, heads.lse_shape());
+    desc.grad_lse = lse_layout(from_lse.form);
+    args.grad_lse = address_of(from_lse);
+  }
+  args.score_gradient = score_gradient_of(heads, given);
+  add_gradients(gradients, call, given, desc.grad_b_dtype);
+  const HeldContext held = hold_context(given.context);
+  constexpr double kProducts = 3;  // of the forward call's: once more, and two for each
+  check(without_gil(kProducts * call.flops(), &heads.score_function,
+                    [&] { return heed_multihead_backward(held.context, &desc, &args); }));
+  heads.score_function.raise();
+  return gradients.result(names().block_gradients, given.query);
+}
+
+// ---- heed.project ----
+
+const Weights& weights_of(nb::handle given) {
+  if (!nb::isinstance<Weights>(given))
+    refuse_type("weights must be heed.Weights, not {}", type_text(given));
+  return *nb::inst_ptr<Weights>(given);
+}
+
+nb::object project(nb::handle x, nb::handle weights, nb::handle out, nb::handle context) {
+  const Weights& prepared = weights_of(weights);
+  const heed_weights_info& info = prepared.info();
+  const Array from = read_input("x", x, false);
+  const Form& form = from.form;
+  if (form.size(1) != info.in)
+    refuse("x is {}; it must have {} features, as weights have", text(form), info.in);
+  check_arithmetic("x", form, "weights", info.arithmetic == HEED_DTYPE_F64);
+  heed_project_desc desc = HEED_PROJECT_DESC_INIT;
+  desc.batch = form.size(3);
+  desc.rows = form.size(2);
+  desc.x = rows_layout(form);
+  Shape shape = form.sizes();
+  shape.sizes[shape.axes - 1] = info.out;
+  const Output to = make_out(unless_none(out), "x", from.kind, form.element, shape);
+  desc.y = rows_layout(to.array.form);
+  const HeldContext held = hold_context(context);
+  const double flops = 2.0 * static_cast<double>(form.elements()) * static_cast<double>(info.out);
+  check(without_gil(flops, nullptr, [&] {
+    return heed_project(held.context, &desc, prepared.get(), address_of(from), to.data());
+  }));
+  return to.handed(from.kind, x);
+}
+
 }  // namespace
 
-void bind_kept(nb::module_& module) {
+void bind_block(nb::module_& module) {
   nb::class_<Kept> kept(
       module, "Kept",
       R"(Room for what heed.multihead computes and heed.multihead_backward needs again: projections,
@@ -413,164 +546,6 @@ In C: heed_multihead_desc.keep.)");
   method(kept, "def __init__(self) -> None", &make_kept);
   kept.def_prop_ro("nbytes", &Kept::bytes, "The bytes that it holds, 0 before the first call.");
   refuse_pickling(kept, "it is for one call: compute it anew with heed.multihead");
-}
-
-// ---- heed.multihead, heed.multihead_plan and heed.MultiheadPlan ----
-
-namespace {
-
-nb::object result_of(const BlockCall& call, nb::handle query) {
-  call.attention.score_function.raise();
-  return call.outputs.result(call.attention.kind, call.attention.out_given, query);
-}
-
-constexpr PlanFunctions<heed_multihead_plan, heed_multihead_info, heed_multihead_args> kFunctions =
-    {&heed_multihead_plan_destroy, &heed_multihead_plan_describe, &heed_multihead_plan_run};
-
-/// A plan says how much is kept.
-void compute_and_keep(BlockCall& call, Kept& kept, nb::handle context) {
-  call.desc.keep = 1;
-  const CPlan<heed_multihead_plan, heed_multihead_info, heed_multihead_args> plan(
-      kFunctions, context, [&](const heed_context* held, heed_multihead_plan** made) {
-        return heed_multihead_plan_create(held, &call.desc, made);
-      });
-  Kept::Filled room = kept.take(plan.info().kept_bytes);
-  room.place_in(call);
-  plan.run(call.args, call.flops(), call.attention.score_function);
-  call.attention.score_function.raise();
-  kept.fill(std::move(room), call);
-}
-
-nb::object multihead(nb::handle query, nb::handle key, const nb::tuple& matrices,
-                     const nb::tuple& biases, const nb::tuple& settings, nb::handle out,
-                     nb::handle context, nb::handle keep, nb::handle given) {
-  const BlockArguments arguments = {
-      query, key, out, matrices, biases, settings, read_options("multihead", given)};
-  BlockCall call;
-  call.read(arguments);
-  call.make_outputs(arguments);
-  if (Kept* const kept = read_kept(keep)) {
-    compute_and_keep(call, *kept, context);
-    return result_of(call, query);
-  }
-  const HeldContext held = hold_context(context);
-  check(without_gil(call.flops(), call.attention.score_function,
-                    [&] { return heed_multihead(held.context, &call.desc, &call.args); }));
-  return result_of(call, query);
-}
-
-/// A plan, and what it was made from. It keeps settings and the model's parameters.
-class MultiheadPlan {
- public:
-  MultiheadPlan(const BlockCall& call, const BlockArguments& made, nb::handle context)
-      : plan_(kFunctions, context,
-              [&](const heed_context* held, heed_multihead_plan** plan) {
-                return heed_multihead_plan_create(held, &call.desc, plan);
-              }),
-        info_(plan_.info()),
-        attention_(call.attention.desc),
-        desc_(call.desc),
-        flops_(call.flops()),
-        out_given_(call.attention.out_given),
-        key_given_(!made.key.is_none()),
-        matrices_(made.matrices),
-        biases_(made.biases),
-        settings_(made.settings),
-        kept_(call.attention, made.options) {
-    each_form(call, [&](int i, const char*, const Form& form) { forms_[i] = form; });
-  }
-
-  nb::object run(nb::handle query, nb::handle key, nb::handle out, const nb::dict& tensors) const {
-    if (key_given_ == key.is_none())
-      refuse_type("key is %s, but the plan was made %s", key_given_ ? "None" : "given",
-                  key_given_ ? "with one: give it" : "without");
-    if (out_given_ && out.is_none()) refuse_type("the plan was made with out: give it");
-    const BlockArguments arguments = {
-        query,
-        key,
-        out,
-        matrices_,
-        biases_,
-        settings_,
-        kept_.with("MultiheadPlan.__call__", "heed.multihead_plan", tensors)};
-    BlockCall call;
-    call.read(arguments);
-    call.make_outputs(arguments);
-    check_same(call);
-    plan_.run(call.args, flops_, call.attention.score_function);
-    return result_of(call, query);
-  }
-
-  nb::dict describe() const {
-    nb::dict said;
-    said["isa"] = info_.isa;
-    said["executor"] = info_.executor;
-    said["product"] = info_.product;
-    said["threads"] = info_.threads;
-    said["workspace_bytes"] = info_.workspace_bytes;
-    said["projection_flops"] = info_.projection_flops;
-    said["attention_flops"] = info_.attention_flops;
-    said["precision"] = name_of_precision(info_.precision);
-    return said;
-  }
-
- private:
-  static constexpr int kForms = 5 + BlockCall::kMatrices;
-
-  template <class Use>
-  static void each_form(const BlockCall& call, Use use) {
-    use(0, "query", call.query.form);
-    use(1, "key", call.key.form);
-    use(2, "out", call.attention.out.form);
-    use(3, "attn_mask", call.attention.attn_mask.form);
-    use(4, "bias", call.attention.bias.form);
-    for (int i = 0; i < BlockCall::kMatrices; ++i)
-      use(5 + i, kBlockMatrices[i].name, call.matrices[i].array.form);
-  }
-
-  void check_same(const BlockCall& call) const {
-    heed_multihead_desc desc = call.desc;
-    desc.attention = desc_.attention;
-    if (std::memcmp(&desc, &desc_, sizeof desc) == 0 &&
-        std::memcmp(&call.attention.desc, &attention_, sizeof attention_) == 0)
-      return;
-    kept_.check_mask(call.attention);
-    each_form(call, [&](int i, const char* name, const Form& form) {
-      check_form(name, form, forms_[i]);
-    });
-    refuse("%s is for %lld sequences; the plan was made for %lld", call.attention.batch_of,
-           static_cast<long long>(call.attention.desc.batch),
-           static_cast<long long>(attention_.batch));
-  }
-
-  CPlan<heed_multihead_plan, heed_multihead_info, heed_multihead_args> plan_;
-  heed_multihead_info info_;
-  heed_attention_desc attention_;
-  heed_multihead_desc desc_;  // with a pointer that points nowhere any more
-  double flops_;
-  bool out_given_;
-  bool key_given_;
-  nb::tuple matrices_;
-  nb::tuple biases_;
-  nb::tuple settings_;
-  KeptOptions kept_;
-  Form forms_[kForms];
-};
-
-MultiheadPlan* multihead_plan(nb::handle query, nb::handle key, const nb::tuple& matrices,
-                              const nb::tuple& biases, const nb::tuple& settings, nb::handle out,
-                              nb::handle context, nb::handle given) {
-  const BlockArguments arguments = {
-      query, key, out, matrices, biases, settings, read_options("multihead_plan", given)};
-  BlockCall call;
-  call.read(arguments);
-  call.make_outputs(arguments);
-  return new MultiheadPlan(call, arguments, context);
-}
-
-}  // namespace
-
-void bind_multihead(nb::module_& module) {
   nb::class_<MultiheadPlan> plan(
       module, "MultiheadPlan",
       R"(A multi-head block of fixed shapes, strides, types and settings, made by heed.multihead_plan.
@@ -584,255 +559,16 @@ In C: heed_multihead_plan.)");
   method(plan,
          "def __call__(self, query: typing.Any, key: typing.Any | None = None, *, "
          "out: typing.Any | None = None, **tensors: typing.Any) -> typing.Any",
-         &MultiheadPlan::run, "Computes what heed.multihead would. In C: heed_multihead_plan_run.");
-  method(plan, "def describe(self) -> dict[str, object]", &MultiheadPlan::describe,
+         &run, "Computes what heed.multihead would. In C: heed_multihead_plan_run.");
+  method(plan, "def describe(self) -> dict[str, object]", &describe,
          "How it computes: isa, executor, product (what computes projections), threads, "
          "workspace_bytes, projection_flops, attention_flops, and the precision in effect, "
          "\"default\" where what lies between products is bfloat16, else \"exact\". In C: "
          "heed_multihead_plan_describe.");
   refuse_pickling(plan, "it is made for this computer: make it anew with heed.multihead_plan");
-  internal(module,
-           "def multihead(query: object, key: object, matrices: tuple[object, ...], biases: "
-           "tuple[object, ...], settings: tuple[object, ...], out: object, context: Context | "
-           "None, keep: object, options: object) -> typing.Any",
-           &multihead);
-  internal(module,
-           "def multihead_plan(query: object, key: object, matrices: tuple[object, ...], "
-           "biases: tuple[object, ...], settings: tuple[object, ...], out: object, context: "
-           "Context | None, options: object) -> MultiheadPlan",
-           &multihead_plan);
-}
-
-// ---- heed.multihead_backward ----
-
-namespace {
-
-/// In the order of heed.MultiheadGradients, up to what attention has by itself.
-constexpr int kQuery = 0;
-constexpr int kKey = 1;
-constexpr int kMatrix = 2;
-constexpr int kBias = kMatrix + BlockCall::kMatrices;
-constexpr int kHeadWeights = kBias + BlockCall::kMatrices;
-constexpr int kOptions = kHeadWeights + 1;
-
-std::string gradient_of(const char* name) { return std::string("grad_") + name; }
-
-/// Gradients of inputs, matrices, their biases, and weights of heads.
-class BlockGradients {
- public:
-  BlockGradients(const GradientMaker& make, const BlockCall& call, bool cross,
-                 const nb::tuple& wanted, heed_multihead_backward_desc& desc,
-                 heed_multihead_backward_args& args)
-      : make_(make), call_(call), wanted_(wanted) {
-    const Call& attention = call.attention;
-    gradients_[kQuery] =
-        of_input("grad_query", wanted[kQuery], call.query.form, attention.packed_queries(),
-                 desc.grad_input_query, args.grad_input_query);
-    const nb::handle key = unless_given(wanted[kKey], cross);
-    if (!cross && is_wanted("grad_key", key))
-      refuse("grad_key is wanted, but no key is given: grad_query is the sum of both");
-    gradients_[kKey] = of_input("grad_key", key, call.key.form, attention.packed_keys(),
-                                desc.grad_input_key, args.grad_input_key);
-    heed_matrix_layout* const layouts[] = {&desc.grad_w_query, &desc.grad_w_key, &desc.grad_w_value,
-                                           &desc.grad_w_out};
-    void** const matrices[] = {&args.grad_w_query, &args.grad_w_key, &args.grad_w_value,
-                               &args.grad_w_out};
-    void** const biases[] = {&args.grad_b_query, &args.grad_b_key, &args.grad_b_value,
-                             &args.grad_b_out};
-    for (int i = 0; i < BlockCall::kMatrices; ++i) of_matrix(i, *layouts[i], *matrices[i]);
-    for (int i = 0; i < BlockCall::kMatrices; ++i) of_bias(i, desc.grad_b_dtype, *biases[i]);
-    const void* const weights = call.args.head_weights;
-    const nb::handle of_heads = unless_given(wanted[kHeadWeights], weights != nullptr);
-    if (weights == nullptr && is_wanted("grad_head_weights", of_heads))
-      refuse("grad_head_weights is wanted, but no head_weights are given");
-    gradients_[kHeadWeights] = make.of_reals("grad_head_weights", of_heads,
-                                             attention.desc.query_heads, args.grad_head_weights);
-  }
-  BlockGradients(const BlockGradients&) = delete;
-  BlockGradients& operator=(const BlockGradients&) = delete;
-
-  void append_to(nb::list& results, nb::handle like) const {
-    for (const Gradient& gradient : gradients_) results.append(gradient.result(make_.kind, like));
-  }
-
- private:
-  Gradient of_input(const char* name, nb::handle wanted, const Form& form, bool packed,
-                    heed_layout& layout, void*& data) const {
-    Array array;
-    Gradient gradient = make_.of_tensor(name, wanted, form, array, packed);
-    if (!gradient.object.is_valid()) return gradient;
-    layout = rows_layout(array.form);
-    data = address_of(array);
-    return gradient;
-  }
-
-  /// As its array; of a prepared one in the arithmetic's type.
-  Form form_of(int i) const {
-    const Matrix& matrix = call_.matrices[i];
-    if (matrix.data != nullptr) return matrix.array.form;
-    const std::int64_t heads = call_.attention.desc.query_heads;
-    const bool tensor = i == BlockCall::kOut && call_.desc.combine == HEED_COMBINE_TENSOR;
-    const std::int64_t shape[] = {heads, tensor ? matrix.in / heads : matrix.in, matrix.out};
-    return tensor ? contiguous_form(make_.real(), shape, 3)
-                  : contiguous_form(make_.real(), shape + 1, 2);
-  }
-
-  /// Whether it is wanted; not of a matrix that the block lacks.
-  bool wants(const std::string& name, nb::handle wanted, int i) const {
-    if (!is_wanted(name.c_str(), wanted)) return false;
-    if (!call_.matrices[i].given())
-      refuse("%s is wanted, but there is no %s", name.c_str(), kBlockMatrices[i].name);
-    return true;
-  }
-
-  void of_matrix(int i, heed_matrix_layout& layout, void*& data) {
-    const std::string name = gradient_of(kBlockMatrices[i].name);
-    const nb::handle wanted = unless_given(wanted_[kMatrix + i], call_.matrices[i].given());
-    if (!wants(name, wanted, i)) return;
-    Array array;
-    gradients_[kMatrix + i] = make_.of_tensor(name.c_str(), wanted, form_of(i), array);
-    layout = matrix_layout(array.form);
-    data = address_of(array);
-  }
-
-  /// They are all of one type: that of the biases, unless arrays are given.
-  void of_bias(int i, std::uint32_t& dtype, void*& data) {
-    const std::string name = gradient_of(kBlockMatrices[i].bias_name);
-    const Bias& bias = call_.biases[i];
-    const nb::handle wanted = unless_given(wanted_[kBias + i], bias.data != nullptr);
-    if (!wants(name, wanted, i)) return;
-    const std::int64_t width = call_.matrices[i].out;
-    const Form form =
-        contiguous_form(bias.data != nullptr ? bias.array.form.element : make_.real(), &width, 1);
-    Array array;
-    gradients_[kBias + i] = make_.of_tensor(name.c_str(), wanted, form, array);
-    if (!is_contiguous(array.form))
-      refuse("%s has a stride of %lld elements; its numbers must lie side by side", name.c_str(),
-             static_cast<long long>(array.form.stride(1)));
-    const std::uint32_t own = dtype_of(array.form.element);
-    if (first_bias_ != nullptr && own != dtype)
-      refuse("grad_%s and %s are of different types; gradients of biases must all be of one",
-             first_bias_, name.c_str());
-    first_bias_ = kBlockMatrices[i].bias_name;
-    dtype = own;
-    data = address_of(array);
-  }
-
-  const GradientMaker& make_;
-  const BlockCall& call_;
-  const nb::tuple& wanted_;
-  const char* first_bias_ = nullptr;
-  Gradient gradients_[kOptions];
-};
-
-nb::object multihead_backward(nb::handle query, nb::handle key, const nb::tuple& matrices,
-                              const nb::tuple& biases, const nb::tuple& settings,
-                              nb::handle grad_out, nb::handle grad_lse, const nb::tuple& wanted,
-                              nb::handle accumulate, nb::handle score_gradient, nb::handle context,
-                              nb::handle keep, nb::handle given) {
-  const BlockArguments arguments = {query,
-                                    key,
-                                    nb::none(),
-                                    matrices,
-                                    biases,
-                                    settings,
-                                    read_options("multihead_backward", given)};
-  BlockCall call;
-  call.read(arguments);
-  Call& attention = call.attention;
-  check_differentiable("multihead_backward", attention, arguments.options);
-  Kept::Filled filled;  // stays to the end
-  if (const Kept* const kept = read_kept(keep)) {
-    filled = kept->of(call);
-    filled.place_in(call);
-  }
-  heed_multihead_backward_desc desc = HEED_MULTIHEAD_BACKWARD_DESC_INIT;
-  heed_multihead_backward_args args = HEED_MULTIHEAD_BACKWARD_ARGS_INIT;
-  desc.block = &call.desc;
-  args.block = &call.args;
-  desc.accumulate = flag("accumulate", accumulate) ? 1 : 0;
-  const GradientMaker make = {attention.kind, "query", attention.out_element, desc.accumulate != 0};
-  const Array from_out = read_like_out(make, "grad_out", grad_out, call.out_shape());
-  desc.grad_out = rows_layout(from_out.form);
-  args.grad_out = address_of(from_out);
-  Array from_lse;
-  if (!grad_lse.is_none()) {
-    from_lse = read_like_lse("grad_lse", grad_lse, lse_shape(attention));
-    desc.grad_lse = lse_layout(from_lse.form);
-    args.grad_lse = address_of(from_lse);
-  }
-  args.score_gradient = score_gradient_of(attention, score_gradient);
-  const BlockGradients block(make, call, !key.is_none(), wanted, desc, args);
-  const OptionGradients others(make, attention, wanted, kOptions, desc, args);
-  const HeldContext held = hold_context(context);
-  constexpr double kProducts = 3;  // of the forward call's: once more, and two for each
-  check(without_gil(kProducts * call.flops(), attention.score_function,
-                    [&] { return heed_multihead_backward(held.context, &desc, &args); }));
-  attention.score_function.raise();
-  nb::list found;
-  block.append_to(found, query);
-  others.append_to(found, attention.kind, query);
-  return names().block_gradients(*nb::tuple(found));
-}
-
-}  // namespace
-
-void bind_multihead_backward(nb::module_& module) {
-  internal(module,
-           "def multihead_backward(query: object, key: object, matrices: tuple[object, ...], "
-           "biases: tuple[object, ...], settings: tuple[object, ...], grad_out: object, "
-           "grad_lse: object, wanted: tuple[object, ...], accumulate: object, score_gradient: "
-           "object, context: Context | None, keep: object, options: object) -> typing.Any",
-           &multihead_backward);
-}
-
-// ---- heed.project ----
-
-namespace {
-
-const Weights& weights_of(nb::handle given) {
-  if (!nb::isinstance<Weights>(given))
-    refuse_type("weights must be heed.Weights, not %s", type_text(given).c_str());
-  return *nb::inst_ptr<Weights>(given);
-}
-
-nb::object project(nb::handle x, nb::handle weights, nb::handle out, nb::handle context) {
-  const Weights& prepared = weights_of(weights);
-  const heed_weights_info& info = prepared.info();
-  const Array from = read_input("x", x, false);
-  const Form& form = from.form;
-  if (form.size(1) != info.in)
-    refuse("x is %s; it must have %lld features, as weights have", text(form).c_str(),
-           static_cast<long long>(info.in));
-  check_arithmetic("x", form, "weights", info.arithmetic == HEED_DTYPE_F64);
-  heed_project_desc desc = HEED_PROJECT_DESC_INIT;
-  desc.batch = form.size(3);
-  desc.rows = form.size(2);
-  desc.x = rows_layout(form);
-  std::int64_t shape[kMaxAxes];
-  std::copy_n(form.shape, form.axes, shape);
-  shape[form.axes - 1] = info.out;
-  Made made;
-  Array to;
-  if (out.is_none()) {
-    made = make_array(from.kind, form.element, shape, form.axes);
-    desc.y.dtype = dtype_of(form.element);
-  } else {
-    to = take_out(out, shape, form.axes, "x", form.element);
-    desc.y = rows_layout(to.form);
-    made = {nb::borrow(out), address_of(to)};
-  }
-  const HeldContext held = hold_context(context);
-  const double flops = 2.0 * static_cast<double>(form.elements()) * static_cast<double>(info.out);
-  check(without_gil(flops, {}, [&] {
-    return heed_project(held.context, &desc, prepared.get(), address_of(from), made.data);
-  }));
-  return out.is_none() ? as_kind_of(from.kind, x, made.object) : made.object;
-}
-
-}  // namespace
-
-void bind_project(nb::module_& module) {
+  internal(module, "def multihead(arguments: object) -> typing.Any", &multihead);
+  internal(module, "def multihead_plan(arguments: object) -> MultiheadPlan", &multihead_plan);
+  internal(module, "def multihead_backward(arguments: object) -> typing.Any", &multihead_backward);
   internal(module,
            "def project(x: object, weights: object, out: object, context: Context | None) -> "
            "typing.Any",

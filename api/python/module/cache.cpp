@@ -6,13 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "api/python/module/array.hpp"
-#include "api/python/module/bind.hpp"
 #include "api/python/module/call.hpp"
 #include "api/python/module/context.hpp"
-#include "api/python/module/errors.hpp"
-#include "api/python/module/numbers.hpp"
-#include "api/python/module/outputs.hpp"
 #include "api/python/module/plan.hpp"
 #include "api/python/module/signature.hpp"
 
@@ -124,28 +119,28 @@ std::uint32_t read_dtype(nb::handle from) {
   if (name.rfind("torch.", 0) == 0) name.erase(0, 6);
   for (const Element element : kStored)
     if (name == name_of(element)) return dtype_of(element);
-  refuse("dtype is %s; it must be float32, float16, bfloat16, int8 or float8_e4m3fn", name.c_str());
+  refuse("dtype is {}; it must be float32, float16, bfloat16, int8 or float8_e4m3fn", name);
 }
 
 /// At least 1, or 0 for None.
 std::int64_t size_of(const char* name, nb::handle from) {
   if (from.is_none()) return 0;
   const std::int64_t size = integer(name, from);
-  if (size < 1) refuse("%s is %lld; it must be at least 1", name, static_cast<long long>(size));
+  if (size < 1) refuse("{} is {}; it must be at least 1", name, size);
   return size;
 }
 
 std::int64_t needed(const char* name, nb::handle from) {
-  if (from.is_none()) refuse_type("%s must be an int, not NoneType", name);
+  if (from.is_none()) refuse_type("{} must be an int, not NoneType", name);
   return size_of(name, from);
 }
 
 double scale_of(const char* name, nb::handle from, std::uint32_t dtype) {
   if (from.is_none()) return 0;
   if (dtype != HEED_DTYPE_F8_E4M3)
-    refuse("%s is given; only dtype=\"float8_e4m3fn\" has one", name);
+    refuse("{} is given; only dtype=\"float8_e4m3fn\" has one", name);
   const double scale = number(name, from);
-  if (!(scale > 0)) refuse("%s is %g; it must be above 0", name, scale);
+  if (!(scale > 0)) refuse("{} is {}; it must be above 0", name, scale);
   return scale;
 }
 
@@ -174,23 +169,22 @@ void read_cache_rotary(nb::handle from, CacheDescription& description) {
           std::find_if(std::begin(kNames), std::end(kNames),
                        [&key](const char* known) { return key.equal(nb::str(known)); });
       if (name == std::end(kNames))
-        refuse_type("rotary has %s; it may have pairs, base, features, cosines and sines",
-                    nb::repr(key).c_str());
+        refuse_type("rotary has {}; it may have pairs, base, features, cosines and sines",
+                    nb::repr(key));
       given[name - kNames] = value;
     }
   } else {
-    refuse_type("rotary must be \"halves\", \"interleaved\", a dict or None, not %s",
-                type_text(from).c_str());
+    refuse_type("rotary must be \"halves\", \"interleaved\", a dict or None, not {}",
+                type_text(from));
   }
   const Rotary read = read_rotary(given[0], given[1], given[2], given[3], given[4]);
   heed_rotary& rotary = description.desc.rotary;
   rotary = read.rotary;
   if (rotary.features > description.desc.features)
-    refuse("rotary has %lld features; keys have %lld", static_cast<long long>(rotary.features),
-           static_cast<long long>(description.desc.features));
+    refuse("rotary has {} features; keys have {}", rotary.features, description.desc.features);
   if (rotary.features == 0 && description.desc.features % 2 != 0)
-    refuse("rotary turns pairs, but features is %lld; give rotary an even number of them",
-           static_cast<long long>(description.desc.features));
+    refuse("rotary turns pairs, but features is {}; give rotary an even number of them",
+           description.desc.features);
   if (rotary.cosines == nullptr) return;
   description.cosines = copied_table(read.cosines, rotary);
   description.sines = copied_table(read.sines, rotary);
@@ -211,8 +205,7 @@ std::unique_ptr<const CacheDescription> read_cache(const CacheSettings& given) {
   desc.value_features = size_of("value_features", given.value_features);
   desc.page_rows = size_of("page_rows", given.page_rows);
   if (desc.page_rows % 16 != 0)
-    refuse("page_rows is %lld; it must be a multiple of 16",
-           static_cast<long long>(desc.page_rows));
+    refuse("page_rows is {}; it must be a multiple of 16", desc.page_rows);
   desc.pages = needed("pages", given.pages);
   desc.sequences = size_of("sequences", given.sequences);
   desc.key_scale = scale_of("key_scale", given.key_scale, desc.dtype);
@@ -243,8 +236,7 @@ std::int64_t Cache::layer(nb::handle given) const {
   const std::int64_t layer = integer("layer", given);
   const std::int64_t layers = std::max<std::int64_t>(1, desc().layers);
   if (layer < 0 || layer >= layers)
-    refuse("layer is %lld; it must be 0 to %lld, for the cache's layers",
-           static_cast<long long>(layer), static_cast<long long>(layers - 1));
+    refuse("layer is {}; it must be 0 to {}, for the cache's layers", layer, layers - 1);
   return layer;
 }
 
@@ -252,7 +244,7 @@ Vector<std::int64_t> Cache::read_places(nb::handle positions, nb::handle offset,
                                         std::int64_t rows) const {
   const bool moved = integer("position_offset", offset) != 0;
   if (!turns() && (moved || !positions.is_none()))
-    refuse("%s is given, but the cache has no rotary embedding",
+    refuse("{} is given, but the cache has no rotary embedding",
            moved ? "position_offset" : "positions");
   if (positions.is_none()) return {};
   if (moved) refuse("position_offset is given beside positions, which say where rows stand");
@@ -263,20 +255,12 @@ namespace {
 
 nb::dict describe(const Cache& cache) {
   const heed_cache_info info = cache.info();
-  nb::dict said;
-  said["dtype"] = stored_name(info.dtype);
-  said["layers"] = std::max<std::int64_t>(1, cache.desc().layers);
-  said["key_heads"] = cache.desc().key_heads;
-  said["features"] = cache.desc().features;
-  said["value_features"] = cache.value_features();
-  said["pages"] = info.pages;
-  said["pages_used"] = info.pages_used;
-  said["pages_shared"] = info.pages_shared;
-  said["page_rows"] = info.page_rows;
-  said["sequences"] = info.sequences;
-  said["bytes"] = info.bytes;
-  said["page_bytes"] = info.page_bytes;
-  return said;
+  const heed_cache_desc& desc = cache.desc();
+  return dict_of("dtype", stored_name(info.dtype), "layers", std::max<std::int64_t>(1, desc.layers),
+                 "key_heads", desc.key_heads, "features", desc.features, "value_features",
+                 cache.value_features(), "pages", info.pages, "pages_used", info.pages_used,
+                 "pages_shared", info.pages_shared, "page_rows", info.page_rows, "sequences",
+                 info.sequences, "bytes", info.bytes, "page_bytes", info.page_bytes);
 }
 
 nb::str representation(const Cache& cache) {
@@ -460,12 +444,11 @@ Array read_rows(const char* name, nb::handle from, std::int64_t heads, std::int6
   Array rows = read_array(name, from);
   const Form& form = rows.form;
   if (form.axes < 2 || form.size(4) != 1 || form.size(3) != heads || form.size(1) != features)
-    refuse("%s has shape %s; it must have [%lld, rows, %lld]: the cache's key heads and features",
-           name, shape_text(form.shape, form.axes).c_str(), static_cast<long long>(heads),
-           static_cast<long long>(features));
+    refuse("{} has shape {}; it must have [{}, rows, {}]: the cache's key heads and features", name,
+           shape_text(form), heads, features);
   check_floating(name, form);
   if (form.element == Element::kF64)
-    refuse("%s is float64; it must be float32, float16 or bfloat16, as caches hold float32 at most",
+    refuse("{} is float64; it must be float32, float16 or bfloat16, as caches hold float32 at most",
            name);
   return rows;
 }
@@ -487,15 +470,15 @@ void append(const Sequence& sequence, nb::handle key, nb::handle value, nb::hand
   desc.layer = cache.layer(layer);
   desc.rows = keys.form.size(2);
   if (values.form.size(2) != desc.rows)
-    refuse("key is %s, value is %s; both must have the same rows", text(keys.form).c_str(),
-           text(values.form).c_str());
+    refuse("key is {}, value is {}; both must have the same rows", text(keys.form),
+           text(values.form));
   desc.key = layout_of_rows(keys.form);
   desc.value = layout_of_rows(values.form);
   const Vector<std::int64_t> places = cache.read_places(positions, position_offset, 1, desc.rows);
   desc.positions = places.data;
   desc.position_offset = integer("position_offset", position_offset);
   const double numbers = static_cast<double>(keys.form.elements() + values.form.elements());
-  check(without_gil(numbers, {}, [&] {
+  check(without_gil(numbers, nullptr, [&] {
     return heed_cache_append(cache.get(), name, &desc, address_of(keys), address_of(values));
   }));
 }
@@ -636,10 +619,10 @@ struct Readers {
 
   void add(const std::string& name, nb::handle from, nb::handle cache) {
     if (!nb::isinstance<Sequence>(from))
-      refuse_type("%s must be a heed.Sequence, not %s", name.c_str(), type_text(from).c_str());
+      refuse_type("{} must be a heed.Sequence, not {}", name, type_text(from));
     const Sequence& sequence = *nb::inst_ptr<Sequence>(from);
-    if (!sequence.holder().is(cache)) refuse("%s is of another cache", name.c_str());
-    if (!sequence.alive()) refuse("%s was freed", name.c_str());
+    if (!sequence.holder().is(cache)) refuse("{} is of another cache", name);
+    if (!sequence.alive()) refuse("{} was freed", name);
     held.push_back(nb::borrow(from));
     names.push_back(sequence.name());
   }
@@ -650,8 +633,7 @@ struct Readers {
       return;
     }
     if (PySequence_Check(from.ptr()) == 0 || nb::isinstance<nb::str>(from))
-      refuse_type("sequences must be a heed.Sequence, or a list of them, not %s",
-                  type_text(from).c_str());
+      refuse_type("sequences must be a heed.Sequence, or a list of them, not {}", type_text(from));
     for (nb::handle one : nb::list(nb::borrow(from)))
       add("sequences[" + std::to_string(names.size()) + "]", one, cache);
   }
@@ -670,14 +652,15 @@ struct Readers {
 };
 
 /// The cache knows what keys are.
-Options own_options(const nb::dict& given) {
-  Options options = read_options("Cache.attention", given);
+Arguments own_options(const nb::dict& given) {
+  const Arguments options = read_arguments("Cache.attention", given, kOfAttention, kOptions);
   for (const auto& [name, option] :
-       {std::pair{"key_lengths", options.key_lengths},
+       {std::pair{"key", options.key}, std::pair{"value", options.value},
+        std::pair{"key_lengths", options.key_lengths},
         std::pair{"cu_seqlens_k", options.cu_seqlens_k},
         std::pair{"block_table", options.block_table}, std::pair{"key_scales", options.key_scales},
         std::pair{"value_scales", options.value_scales}})
-    if (option.is_valid()) refuse_type("%s is given; the cache knows its keys and values", name);
+    if (option.is_valid()) refuse_type("{} is given; the cache knows its keys and values", name);
   return options;
 }
 
@@ -689,16 +672,14 @@ void set_keys(Call& call, const Cache& cache, std::int64_t longest, nb::handle m
   if (max_seqlen_k.is_valid()) {
     desc.key_length = integer("max_seqlen_k", max_seqlen_k);
     if (desc.key_length < longest)
-      refuse("max_seqlen_k is %lld; the longest of sequences has %lld rows",
-             static_cast<long long>(desc.key_length), static_cast<long long>(longest));
+      refuse("max_seqlen_k is {}; the longest of sequences has {} rows", desc.key_length, longest);
   }
   if (desc.features != cache.desc().features)
-    refuse("query is %s; it must have %lld features, as the cache's keys",
-           text(call.query.form).c_str(), static_cast<long long>(cache.desc().features));
+    refuse("query is {}; it must have {} features, as the cache's keys", text(call.query.form),
+           cache.desc().features);
   if (desc.query_heads % desc.key_heads != 0)
-    refuse(
-        "query has %lld heads and the cache %lld; each must serve the same number of query heads",
-        static_cast<long long>(desc.query_heads), static_cast<long long>(desc.key_heads));
+    refuse("query has {} heads and the cache {}; each must serve the same number of query heads",
+           desc.query_heads, desc.key_heads);
 }
 
 }  // namespace
@@ -707,14 +688,15 @@ nb::object cache_attention(const nb::pointer_and_handle<Cache>& self, nb::handle
                            nb::handle query, nb::handle layer, nb::handle positions,
                            nb::handle position_offset, nb::handle out, const nb::dict& given) {
   const Cache& cache = *self.p;
-  Options options = own_options(given);
+  Arguments options = own_options(given);
+  options.query = query, options.out = unless_none(out);
   const nb::handle max_seqlen_k = std::exchange(options.max_seqlen_k, nb::handle());
   const Readers readers(sequences, self.h);
   Call call;
   set_batch(call, "sequences", readers.count());
   read_lengths(call, options);
-  read_query(call, query, options);
-  if (call.float64)
+  read_query(call, options);
+  if (call.float64())
     refuse(
         "query is float64; it must be float32, float16 or bfloat16, as caches hold float32 at "
         "most");
@@ -723,19 +705,18 @@ nb::object cache_attention(const nb::pointer_and_handle<Cache>& self, nb::handle
   desc.layer = cache.layer(layer);
   set_keys(call, cache, readers.longest(cache, desc.layer), max_seqlen_k);
   read_scores(call, options);
-  const Outputs outputs = make_outputs(call, options, out.is_none() ? nb::handle() : out);
+  call.make_outputs(options);
   const Vector<std::int64_t> places = cache.read_places(
       positions, position_offset, call.packed_queries() ? 1 : call.desc.batch, call.rows);
-  const double flops = flops_of(call.desc);
+  const double flops = call.flops();
   call.desc.key_heads = call.desc.features = call.desc.value_features = 0;
   desc.attention = &call.desc;
   desc.sequences = readers.names.data();
   desc.positions = places.data;
   desc.position_offset = integer("position_offset", position_offset);
-  check(without_gil(flops, call.score_function,
+  check(without_gil(flops, &call.score_function,
                     [&] { return heed_cache_attention(cache.get(), &desc, &call.args); }));
-  call.score_function.raise();
-  return outputs.result(call.kind, call.out_given, query);
+  return call.result(options);
 }
 
 }  // namespace heed::python

@@ -3,50 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <vector>
-
-#include "api/python/module/errors.hpp"
-#include "api/python/module/signature.hpp"
+#include <string>
+#include <type_traits>
 
 namespace heed::python {
-namespace {
-
-/// The names as Python's strings, which keywords are compared with by address first.
-struct Interned {
-  std::vector<nb::object> names;
-
-  Interned() {
-    for (const OptionName& option : kOptions)
-      names.push_back(nb::steal(PyUnicode_InternFromString(option.name)));
-  }
-};
-
-const OptionName* find(nb::handle key) {
-  const std::vector<nb::object>& names = once<Interned>().names;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i].is(key)) return &kOptions[i];
-  for (const OptionName& option : kOptions)
-    if (PyUnicode_CompareWithASCIIString(key.ptr(), option.name) == 0) return &option;
-  return nullptr;
-}
-
-}  // namespace
-
-Options read_options(const char* function, nb::handle given) {
-  Options options;
-  PyObject* key = nullptr;
-  PyObject* value = nullptr;
-  for (Py_ssize_t at = 0; PyDict_Next(given.ptr(), &at, &key, &value) != 0;) {
-    const OptionName* option = find(key);
-    if (option == nullptr) {
-      nb::list known;
-      for (const OptionName& one : kOptions) known.append(one.name);
-      refuse_keyword(function, key, known);
-    }
-    if (value != Py_None) options.*option->place = value;
-  }
-  return options;
-}
 
 // ---- Query, key and value: which axes they have, and how long they are ----
 
@@ -65,9 +25,8 @@ std::int64_t shared(const char* axis, int back, std::initializer_list<Named> ten
     const std::int64_t other = longest->form.size(back);
     if (size == other || size == 1) continue;
     if (other != 1)
-      refuse("%s is %s, %s is %s: their %s, %lld and %lld, must be the same, or 1", longest->name,
-             text(longest->form).c_str(), tensor.name, text(tensor.form).c_str(), axis,
-             static_cast<long long>(other), static_cast<long long>(size));
+      refuse("{} is {}, {} is {}: their {}, {} and {}, must be the same, or 1", longest->name,
+             text(longest->form), tensor.name, text(tensor.form), axis, other, size);
     longest = &tensor;
   }
   return longest->form.size(back);
@@ -75,15 +34,8 @@ std::int64_t shared(const char* axis, int back, std::initializer_list<Named> ten
 
 void check_same(const char* axis, int back, Named a, Named b) {
   if (a.form.size(back) != b.form.size(back))
-    refuse("%s is %s, %s is %s: their %s, %lld and %lld, must be the same", a.name,
-           text(a.form).c_str(), b.name, text(b.form).c_str(), axis,
-           static_cast<long long>(a.form.size(back)), static_cast<long long>(b.form.size(back)));
-}
-
-void check_axes(const Named& tensor, int least, int most, const char* axes) {
-  if (tensor.form.axes < least || tensor.form.axes > most)
-    refuse("%s has shape %s; it must have axes %s", tensor.name,
-           shape_text(tensor.form.shape, tensor.form.axes).c_str(), axes);
+    refuse("{} is {}, {} is {}: their {}, {} and {}, must be the same", a.name, text(a.form),
+           b.name, text(b.form), axis, a.form.size(back), b.form.size(back));
 }
 
 constexpr char kAxes[] = "[batch, heads, rows, features], the first one or two of which may lack";
@@ -94,7 +46,7 @@ void check_element(const Named& tensor) {
   const Element element = tensor.form.element;
   if (is_floating(element) || element == Element::kI8 || element == Element::kF8E4M3) return;
   refuse(
-      "%s is %s; it must be float32, float64, float16 or bfloat16, or int8 or float8_e4m3fn with "
+      "{} is {}; it must be float32, float64, float16 or bfloat16, or int8 or float8_e4m3fn with "
       "scales",
       tensor.name, name_of(element));
 }
@@ -104,7 +56,7 @@ void check_arithmetic(std::initializer_list<Named> tensors) {
   const Named* of = std::find_if(tensors.begin(), tensors.end(), is_double);
   const Named* other = std::find_if_not(tensors.begin(), tensors.end(), is_double);
   if (of != tensors.end() && other != tensors.end())
-    refuse("%s is float64 but %s is %s; query, key, value and out must all be float64, or none",
+    refuse("{} is float64 but {} is {}; query, key, value and out must all be float64, or none",
            of->name, other->name, name_of(other->form.element));
 }
 
@@ -121,10 +73,9 @@ std::int64_t length(const char* name, nb::handle given, const char* of, std::int
                     bool at_least) {
   if (!given.is_valid()) return otherwise;
   const std::int64_t value = integer(name, given);
-  if (value < 0) refuse("%s is %lld; it must be at least 0", name, static_cast<long long>(value));
+  if (value < 0) refuse("{} is {}; it must be at least 0", name, value);
   if (at_least ? value < otherwise : value > otherwise)
-    refuse("%s is %lld; %s has %lld rows for a sequence", name, static_cast<long long>(value), of,
-           static_cast<long long>(otherwise));
+    refuse("{} is {}; {} has {} rows for a sequence", name, value, of, otherwise);
   return value;
 }
 
@@ -133,7 +84,7 @@ const std::int32_t* read_offsets(Call& call, const char* name, nb::handle from,
   if (!from.is_valid()) return nullptr;
   offsets = read_vector<std::int32_t>(name, from);
   if (offsets.count < 1)
-    refuse("%s is empty; it must hold one number more than there are sequences", name);
+    refuse("{} is empty; it must hold one number more than there are sequences", name);
   set_batch(call, name, offsets.count - 1);
   return offsets.data;
 }
@@ -142,18 +93,22 @@ const std::int32_t* read_offsets(Call& call, const char* name, nb::handle from,
 void check_batch(const Call& call, const Named& tensor) {
   const std::int64_t batch = tensor.form.size(4);
   if (batch != call.desc.batch && batch != 1)
-    refuse("%s is %s, a batch of %lld, but %s is for %lld sequences", tensor.name,
-           text(tensor.form).c_str(), static_cast<long long>(batch), call.batch_of,
-           static_cast<long long>(call.desc.batch));
+    refuse("{} is {}, a batch of {}, but {} is for {} sequences", tensor.name, text(tensor.form),
+           batch, call.batch_of, call.desc.batch);
+}
+
+/// Axes as those of a tensor, features of one element.
+Form with_feature(Form form) {
+  form.shape[form.axes] = 1;
+  form.strides[form.axes++] = 0;
+  return form;
 }
 
 void check_needed(const char* name, nb::handle given, const char* with, bool used) {
-  if (given.is_valid() && !used) refuse("%s is given without %s", name, with);
+  if (given.is_valid() && !used) refuse("{} is given without {}", name, with);
 }
 
 }  // namespace
-
-void* address_of(const Array& array) { return array.form.elements() == 0 ? nullptr : array.data; }
 
 heed_layout layout_of(const Form& form, bool packed) {
   heed_layout layout = HEED_LAYOUT_INIT;
@@ -166,84 +121,74 @@ heed_layout layout_of(const Form& form, bool packed) {
   return layout;
 }
 
-heed_layout lse_layout(const Form& form) {
-  Form with_feature = form;
-  with_feature.shape[with_feature.axes] = 1;
-  with_feature.strides[with_feature.axes++] = 0;
-  return layout_of(with_feature, false);
-}
-
-void check_floating(const char* name, const Form& form) {
-  if (!is_floating(form.element))
-    refuse("%s is %s; it must be float32, float64, float16 or bfloat16", name,
-           name_of(form.element));
-}
+heed_layout lse_layout(const Form& form) { return layout_of(with_feature(form), false); }
 
 void set_batch(Call& call, const char* name, std::int64_t batch) {
   if (call.batch_of != nullptr && call.desc.batch != batch)
-    refuse("%s is for %lld sequences, but %s for %lld", name, static_cast<long long>(batch),
-           call.batch_of, static_cast<long long>(call.desc.batch));
+    refuse("{} is for {} sequences, but {} for {}", name, batch, call.batch_of, call.desc.batch);
   call.batch_of = name;
   call.desc.batch = batch;
 }
 
+void refuse_batch(const Call& call, std::int64_t then) {
+  refuse("{} is for {} sequences; the plan was made for {}", call.batch_of, call.desc.batch, then);
+}
+
 // heed takes 0 packed rows for "not packed"; one that no sequence has is as good as none.
-void set_query_rows(Call& call, std::int64_t rows, const Options& options) {
+void set_query_rows(Call& call, std::int64_t rows, const Arguments& given) {
   const bool packed = call.packed_queries();
   call.rows = rows;
   if (packed) call.desc.packed_queries = std::max<std::int64_t>(1, rows);
-  call.desc.query_length = packed ? length("max_seqlen_q", options.max_seqlen_q, "cu_seqlens_q",
+  call.desc.query_length = packed ? length("max_seqlen_q", given.max_seqlen_q, "cu_seqlens_q",
                                            longest(call.cu_seqlens_q), true)
                                   : rows;
 }
 
-void set_key_rows(Call& call, std::int64_t rows, const Options& options) {
+void set_key_rows(Call& call, std::int64_t rows, const Arguments& given) {
   const bool packed = call.packed_keys();
   if (packed) call.desc.packed_keys = std::max<std::int64_t>(1, rows);
-  call.desc.key_length = packed ? length("max_seqlen_k", options.max_seqlen_k, "cu_seqlens_k",
+  call.desc.key_length = packed ? length("max_seqlen_k", given.max_seqlen_k, "cu_seqlens_k",
                                          longest(call.cu_seqlens_k), true)
                                 : rows;
 }
 
-void read_lengths(Call& call, const Options& options) {
+void read_lengths(Call& call, const Arguments& given) {
   call.args.cu_seqlens_q =
-      read_offsets(call, "cu_seqlens_q", options.cu_seqlens_q, call.cu_seqlens_q);
+      read_offsets(call, "cu_seqlens_q", given.cu_seqlens_q, call.cu_seqlens_q);
   call.args.cu_seqlens_k =
-      read_offsets(call, "cu_seqlens_k", options.cu_seqlens_k, call.cu_seqlens_k);
-  if (options.block_table.is_valid()) {
+      read_offsets(call, "cu_seqlens_k", given.cu_seqlens_k, call.cu_seqlens_k);
+  if (given.block_table.is_valid()) {
     if (call.packed_keys()) refuse("block_table and cu_seqlens_k cannot both say where keys are");
-    call.block_table = read_table<std::int32_t>("block_table", options.block_table);
+    call.block_table = read_table<std::int32_t>("block_table", given.block_table);
     set_batch(call, "block_table", call.block_table.rows);
     call.args.block_table = call.block_table.entries.data;
   }
-  check_needed("max_seqlen_q", options.max_seqlen_q, "cu_seqlens_q", call.packed_queries());
-  check_needed("max_seqlen_k", options.max_seqlen_k, "cu_seqlens_k or block_table",
+  check_needed("max_seqlen_q", given.max_seqlen_q, "cu_seqlens_q", call.packed_queries());
+  check_needed("max_seqlen_k", given.max_seqlen_k, "cu_seqlens_k or block_table",
                call.packed_keys() || call.paged());
 }
 
-void read_query(Call& call, nb::handle query, const Options& options) {
-  call.query = read_array("query", query);
+void read_query(Call& call, const Arguments& given) {
+  call.query = read_array("query", given.query);
   call.kind = call.query.kind;
   const Form& form = call.query.form;
   check_floating("query", form);
-  call.out_element = form.element;
-  call.float64 = form.element == Element::kF64;
+  call.element = form.element;
   const bool packed = call.packed_queries();
   const Named q = {"query", form};
-  check_axes(q, packed ? 3 : 2, packed ? 3 : 4, packed ? kPackedAxes : kAxes);
+  check_axes("query", form, packed ? 3 : 2, packed ? 3 : 4, packed ? kPackedAxes : kAxes);
   if (!packed && call.batch_of != nullptr) check_batch(call, q);
   call.desc.query_heads = form.size(packed ? 2 : 3);
   call.desc.features = form.size(1);
-  set_query_rows(call, form.size(packed ? 3 : 2), options);
+  set_query_rows(call, form.size(packed ? 3 : 2), given);
   call.desc.query = layout_of(form, packed);
   call.args.query = address_of(call.query);
 }
 
-void read_tensors(Call& call, nb::handle query, nb::handle key, nb::handle value,
-                  const Options& options) {
-  read_query(call, query, options);
-  call.key = read_array("key", key);
-  call.value = read_array("value", value);
+void read_tensors(Call& call, const Arguments& given) {
+  read_query(call, given);
+  call.key = read_array("key", given.key);
+  call.value = read_array("value", given.value);
   const Named q = {"query", call.query.form};
   const Named k = {"key", call.key.form};
   const Named v = {"value", call.value.form};
@@ -254,29 +199,21 @@ void read_tensors(Call& call, nb::handle query, nb::handle key, nb::handle value
   heed_attention_desc& desc = call.desc;
   const bool packed_q = call.packed_queries();
   const bool packed_k = call.packed_keys();
-  for (const Named& t : {k, v})
-    check_axes(t,
-               packed_k       ? 3
-               : call.paged() ? 4
-                              : 2,
-               packed_k ? 3 : 4,
-               packed_k       ? kPackedAxes
-               : call.paged() ? kPageAxes
-                              : kAxes);
+  const char* const axes = packed_k ? kPackedAxes : call.paged() ? kPageAxes : kAxes;
+  const int least = packed_k ? 3 : call.paged() ? 4 : 2;
+  for (const Named& t : {k, v}) check_axes(t.name, t.form, least, packed_k ? 3 : 4, axes);
   const int heads_k = packed_k ? 2 : 3;
   const int rows_k = packed_k ? 3 : 2;
 
   check_same("features", 1, q, k);
-  for (const Named& t : {k, v})
-    if (t.form.size(1) == 0)
-      refuse("%s is %s; it must have features", t.name, text(t.form).c_str());
+  for (const Named& t : {k, v}) check_features(t.name, t.form);
   check_same(call.paged() ? "rows of a page" : "rows", rows_k, k, v);
   desc.value_features = v.form.size(1);
   desc.key_heads = shared("heads", heads_k, {k, v});
   if (desc.query_heads == 1) desc.query_heads = desc.key_heads;
   if (desc.key_heads == 0 ? desc.query_heads != 0 : desc.query_heads % desc.key_heads != 0)
-    refuse("query has %lld heads and key %lld; each must serve the same number of query heads",
-           static_cast<long long>(desc.query_heads), static_cast<long long>(desc.key_heads));
+    refuse("query has {} heads and key {}; each must serve the same number of query heads",
+           desc.query_heads, desc.key_heads);
   if (call.batch_of == nullptr) desc.batch = shared("batches", 4, {q, k, v});
   if (!packed_k && !call.paged()) check_batch(call, k), check_batch(call, v);
   call.axes = packed_q                   ? 3
@@ -288,18 +225,92 @@ void read_tensors(Call& call, nb::handle query, nb::handle key, nb::handle value
     desc.pages = k.form.size(4);
     desc.page_rows = k.form.size(2);
     if (desc.page_rows == 0 || desc.page_rows % 16 != 0)
-      refuse("key is %s, pages of %lld rows; that must be a multiple of 16", text(k.form).c_str(),
-             static_cast<long long>(desc.page_rows));
-    desc.key_length = length("max_seqlen_k", options.max_seqlen_k, "block_table",
+      refuse("key is {}, pages of {} rows; that must be a multiple of 16", text(k.form),
+             desc.page_rows);
+    desc.key_length = length("max_seqlen_k", given.max_seqlen_k, "block_table",
                              call.block_table.columns * desc.page_rows, false);
     desc.block_table_stride = call.block_table.stride;
   } else {
-    set_key_rows(call, k.form.size(rows_k), options);
+    set_key_rows(call, k.form.size(rows_k), given);
   }
   desc.key = layout_of(k.form, packed_k);
   desc.value = layout_of(v.form, packed_k);
   call.args.key = address_of(call.key);
   call.args.value = address_of(call.value);
+}
+
+// ---- Results, and what plans compare ----
+
+void Call::read(const Arguments& given) {
+  read_lengths(*this, given);
+  read_tensors(*this, given);
+  read_scores(*this, given);
+}
+
+void Call::make_outputs(const Arguments& given) {
+  outputs.out = make_out(given.out, "query", kind, element, out_shape(), leaves_rows());
+  desc.out = layout_of(outputs.out.array.form, packed_queries());
+  args.out = outputs.out.data();
+  add_outputs_beside_out(*this, given);
+}
+
+void add_outputs_beside_out(Call& call, const Arguments& given) {
+  const heed_attention_desc& desc = call.desc;
+  const auto add = [&](Output& output, const Shape& shape, bool zeroed) {
+    output = make_array(call.kind, call.float64() ? Element::kF64 : Element::kF32, shape, zeroed);
+    return output.data();
+  };
+  const int lacking = call.packed_queries() ? 0 : 4 - call.axes;
+  if (is_asked("return_lse", given.return_lse))
+    call.args.lse = add(call.outputs.lse, call.lse_shape(), call.leaves_rows());
+  if (desc.weights_point != HEED_WEIGHTS_NONE) {
+    const std::int64_t listed = desc.weight_rows > 0 ? desc.weight_rows : desc.query_length;
+    const Shape shape({desc.batch, desc.query_heads, listed, desc.key_length}, lacking);
+    call.args.weights = add(call.outputs.weights, shape, call.packed_queries());
+  }
+  if (desc.sum_columns != 0) {
+    const Shape shape({desc.batch, desc.query_heads, desc.key_length}, lacking);
+    call.args.column_sums = add(call.outputs.column_sums, shape, false);
+  }
+}
+
+nb::object Call::result(const Arguments& given) const {
+  score_function.raise();
+  return outputs.result(kind, given.query);
+}
+
+double Call::flops() const {
+  return 2.0 * static_cast<double>(desc.features + desc.value_features) *
+         static_cast<double>(desc.batch * desc.query_heads) *
+         static_cast<double>(desc.query_length) * static_cast<double>(desc.key_length);
+}
+
+bool Call::leaves_rows() const {
+  const std::int32_t* const offsets = args.cu_seqlens_q;
+  return packed_queries() && (offsets[0] != 0 || offsets[desc.batch] != rows);
+}
+
+Shape Call::out_shape() const {
+  if (packed_queries()) return {rows, desc.query_heads, desc.value_features};
+  return Shape({desc.batch, desc.query_heads, rows, desc.value_features}, 4 - axes);
+}
+
+Shape Call::lse_shape() const {
+  if (packed_queries()) return {desc.query_heads, rows};
+  return Shape({desc.batch, desc.query_heads, rows}, 4 - axes);
+}
+
+NamedForms Call::forms() const {
+  return {{"query", query.form},           {"key", key.form},
+          {"value", value.form},           {"out", outputs.out.array.form},
+          {"attn_mask", attn_mask.form},   {"bias", bias.form},
+          {"key_scales", key_scales.form}, {"value_scales", value_scales.form}};
+}
+
+void Call::refuse_other(const Described& then) const {
+  if (desc.batch != then.batch) refuse_batch(*this, then.batch);
+  refuse("block_table has rows of {} entries; the plan was made for {}", desc.block_table_stride,
+         then.block_table_stride);
 }
 
 // ---- Options that are words, numbers and flags ----
@@ -319,10 +330,9 @@ Offset read_offset(const char* name, nb::handle from, const char* choices) {
   if (nb::isinstance<nb::str>(from)) {
     if (from.equal(nb::str("top_left"))) return {HEED_CAUSAL_TOP_LEFT, 0};
     if (from.equal(nb::str("bottom_right"))) return {HEED_CAUSAL_BOTTOM_RIGHT, 0};
-    refuse("%s is %s; it must be %s", name, nb::repr(from).c_str(), choices);
+    refuse("{} is {}; it must be {}", name, nb::repr(from), choices);
   }
-  if (!is_integer(from))
-    refuse_type("%s must be %s, not %s", name, choices, type_text(from).c_str());
+  if (!is_integer(from)) refuse_type("{} must be {}, not {}", name, choices, type_text(from));
   return {HEED_CAUSAL_OFFSET, integer(name, from)};
 }
 
@@ -340,16 +350,15 @@ std::int64_t bound(const char* name, nb::handle from) {
   if (from.is_none()) return -1;
   const std::int64_t value = integer(name, from);
   if (value < -1)
-    refuse("%s is %lld; it must be a number of keys, at least 0, or None for no bound", name,
-           static_cast<long long>(value));
+    refuse("{} is {}; it must be a number of keys, at least 0, or None for no bound", name, value);
   return value;
 }
 
 void read_window(heed_attention_desc& desc, nb::handle from) {
   if (PySequence_Check(from.ptr()) == 0 || nb::isinstance<nb::str>(from))
-    refuse_type("window must be a pair (left, right), not %s", type_text(from).c_str());
+    refuse_type("window must be a pair (left, right), not {}", type_text(from));
   if (nb::len(from) != 2)
-    refuse("window has %zu entries; it must be a pair (left, right)", nb::len(from));
+    refuse("window has {} entries; it must be a pair (left, right)", nb::len(from));
   desc.window = 1;
   desc.window_left = bound("window[0]", from[0]);
   desc.window_right = bound("window[1]", from[1]);
@@ -358,8 +367,8 @@ void read_window(heed_attention_desc& desc, nb::handle from) {
 /// A finite number other than 0, which C takes for "not given".
 double factor(const char* name, nb::handle from, const char* for_zero) {
   const double value = number(name, from);
-  if (!std::isfinite(value)) refuse("%s is %g; it must be finite", name, value);
-  if (value == 0) refuse("%s is 0; %s", name, for_zero);
+  if (!std::isfinite(value)) refuse("{} is {}; it must be finite", name, value);
+  if (value == 0) refuse("{} is 0; {}", name, for_zero);
   return value;
 }
 
@@ -370,39 +379,37 @@ std::uint32_t read_point(nb::handle from) {
   if (from.ptr() == Py_False) return HEED_WEIGHTS_NONE;
   if (from.ptr() == Py_True) return HEED_WEIGHTS_PROBABILITIES;
   if (!nb::isinstance<nb::str>(from))
-    refuse_type("return_weights must be %s, not %s", kChoices, type_text(from).c_str());
+    refuse_type("return_weights must be {}, not {}", kChoices, type_text(from));
   for (std::uint32_t i = 0; i < 4; ++i)
     if (from.equal(nb::str(kPoints[i]))) return HEED_WEIGHTS_SCORES + i;
-  refuse("return_weights is %s; it must be %s", nb::repr(from).c_str(), kChoices);
+  refuse("return_weights is {}; it must be {}", nb::repr(from), kChoices);
 }
 
 }  // namespace
 
-void read_choices(heed_attention_desc& desc, const Options& options) {
-  if (options.causal.is_valid()) read_causal(desc, options.causal);
-  if (options.window.is_valid()) read_window(desc, options.window);
-  if (options.alignment.is_valid()) {
+void read_choices(heed_attention_desc& desc, const Arguments& given) {
+  if (given.causal.is_valid()) read_causal(desc, given.causal);
+  if (given.window.is_valid()) read_window(desc, given.window);
+  if (given.alignment.is_valid()) {
     if (desc.causal != HEED_CAUSAL_NONE)
       refuse("alignment is given beside causal, which says itself where rows stand");
     const Offset read =
-        read_offset("alignment", options.alignment, "\"top_left\", \"bottom_right\" or an int");
+        read_offset("alignment", given.alignment, "\"top_left\", \"bottom_right\" or an int");
     desc.alignment = read.kind;
     desc.alignment_offset = read.offset;
   }
-  if (options.scale.is_valid())
-    desc.scale = factor("scale", options.scale,
+  if (given.scale.is_valid())
+    desc.scale = factor("scale", given.scale,
                         "for weights that no score changes give temperature=float(\"inf\")");
-  if (options.softcap.is_valid())
-    desc.softcap = factor("softcap", options.softcap, "None is no cap");
-  if (options.temperature.is_valid()) {
-    desc.temperature = number("temperature", options.temperature);
+  if (given.softcap.is_valid()) desc.softcap = factor("softcap", given.softcap, "None is no cap");
+  if (given.temperature.is_valid()) {
+    desc.temperature = number("temperature", given.temperature);
     if (!(desc.temperature > 0))
-      refuse("temperature is %g; it must be above 0 (hard=True is its limit)", desc.temperature);
+      refuse("temperature is {}; it must be above 0 (hard=True is its limit)", desc.temperature);
   }
-  if (options.hard.is_valid()) desc.hard = flag("hard", options.hard) ? 1 : 0;
-  if (options.return_weights.is_valid()) desc.weights_point = read_point(options.return_weights);
-  if (options.return_column_sums.is_valid())
-    desc.sum_columns = flag("return_column_sums", options.return_column_sums) ? 1 : 0;
+  desc.hard = is_asked("hard", given.hard) ? 1 : 0;
+  if (given.return_weights.is_valid()) desc.weights_point = read_point(given.return_weights);
+  desc.sum_columns = is_asked("return_column_sums", given.return_column_sums) ? 1 : 0;
 }
 
 // ---- Options that are arrays: masks and biases, numbers per head, lengths, scales of 8-bit keys
@@ -411,30 +418,30 @@ void read_choices(heed_attention_desc& desc, const Options& options) {
 namespace {
 
 void set_bias(Call& call, const char* name, Array array) {
-  call.desc.bias = score_layout(name, array.form, call.desc);
+  call.desc.bias = score_layout(name, array.form, call);
   call.args.bias = address_of(array);
   call.bias = std::move(array);
 }
 
-void read_masks(Call& call, const Options& options) {
-  if (options.attn_mask.is_valid()) {
-    Array mask = read_array("attn_mask", options.attn_mask);
+void read_masks(Call& call, const Arguments& given) {
+  if (given.attn_mask.is_valid()) {
+    Array mask = read_array("attn_mask", given.attn_mask);
     if (mask.form.element == Element::kBool) {
-      call.desc.mask = score_layout("attn_mask", mask.form, call.desc);
+      call.desc.mask = score_layout("attn_mask", mask.form, call);
       call.args.mask = static_cast<const std::uint8_t*>(address_of(mask));
       call.attn_mask = std::move(mask);
     } else if (!is_floating(mask.form.element)) {
-      refuse("attn_mask is %s; it must be bool (True attends), or floating (added to scores)",
+      refuse("attn_mask is {}; it must be bool (True attends), or floating (added to scores)",
              name_of(mask.form.element));
-    } else if (options.bias.is_valid()) {
-      refuse("attn_mask is %s, a bias, but bias is given too: add them",
+    } else if (given.bias.is_valid()) {
+      refuse("attn_mask is {}, a bias, but bias is given too: add them",
              name_of(mask.form.element));
     } else {
       set_bias(call, "attn_mask", std::move(mask));
     }
   }
-  if (options.bias.is_valid()) {
-    Array bias = read_array("bias", options.bias);
+  if (given.bias.is_valid()) {
+    Array bias = read_array("bias", given.bias);
     check_floating("bias", bias.form);
     set_bias(call, "bias", std::move(bias));
   }
@@ -445,78 +452,71 @@ void read_key_lengths(Call& call, nb::handle from) {
   call.key_lengths = read_vector<std::int32_t>("key_lengths", from);
   const Vector<std::int32_t>& lengths = call.key_lengths;
   if (lengths.count != call.desc.batch)
-    refuse("key_lengths has %lld numbers; it must have one for each of the %lld sequences",
-           static_cast<long long>(lengths.count), static_cast<long long>(call.desc.batch));
+    refuse("key_lengths has {} numbers; it must have one for each of the {} sequences",
+           lengths.count, call.desc.batch);
   call.args.key_lengths = lengths.data;
 }
 
 /// What 8-bit elements are to be multiplied with: one number per row, or for E4M3 one for all.
-void read_scales(const char* name, const char* of, const Array& tensor, nb::handle from,
-                 bool packed, Array& per_row, Vector<float>& single, heed_layout& layout,
-                 const float*& pointer) {
+const float* read_scales(const char* name, const char* of, const Array& tensor, nb::handle from,
+                         bool packed, Array& per_row, Vector<float>& single, heed_layout& layout) {
   const bool int8 = tensor.form.element == Element::kI8;
   if (!int8 && tensor.form.element != Element::kF8E4M3) {
     if (from.is_valid())
-      refuse("%s is given, but %s is %s; scales belong to int8 and float8_e4m3fn", name, of,
+      refuse("{} is given, but {} is {}; scales belong to int8 and float8_e4m3fn", name, of,
              name_of(tensor.form.element));
-    return;
+    return nullptr;
   }
   if (!from.is_valid())
-    refuse("%s is %s, so %s must be given: %s", of, name_of(tensor.form.element), name,
+    refuse("{} is {}, so {} must be given: {}", of, name_of(tensor.form.element), name,
            int8 ? "float32, the shape of rows" : "one number");
-  if (int8) {
-    per_row = read_array(name, from);
-    Form rows = tensor.form;  // with features of one element, so that axes are the tensor's
-    --rows.axes;
-    Form& given = per_row.form;
-    if (given.element != Element::kF32 || given.axes != rows.axes ||
-        !std::equal(rows.shape, rows.shape + rows.axes, given.shape))
-      refuse("%s is %s; it must be float32 %s, a number for each row of %s", name,
-             text(given).c_str(), shape_text(rows.shape, rows.axes).c_str(), of);
-    Form as_tensor = given;
-    as_tensor.shape[as_tensor.axes] = 1;
-    as_tensor.strides[as_tensor.axes++] = 0;
-    layout = layout_of(as_tensor, packed);
-    pointer = static_cast<const float*>(address_of(per_row));
-    return;
+  if (!int8) {
+    single.copy = {real<float>(name, from)};
+    return single.data = single.copy.data();
   }
-  single.copy = {real<float>(name, from)};
-  single.data = pointer = single.copy.data();
+  per_row = read_array(name, from);
+  const Form& given = per_row.form;
+  Shape rows = tensor.form.sizes();
+  --rows.axes;
+  if (given.element != Element::kF32 || !given.has_shape(rows))
+    refuse("{} is {}; it must be float32 {}, a number for each row of {}", name, text(given),
+           shape_text(rows), of);
+  layout = layout_of(with_feature(given), packed);
+  return static_cast<const float*>(address_of(per_row));
 }
 
 /// Combinations that C refuses too, in its own words.
-void check_combinations(const Call& call, const Options& options, bool whole) {
+void check_combinations(const Call& call, const Arguments& given) {
   const heed_attention_desc& desc = call.desc;
   const bool bounded = desc.window != 0 && (desc.window_left >= 0 || desc.window_right >= 0);
   const bool placed = desc.causal != HEED_CAUSAL_NONE || desc.alignment != HEED_ALIGNMENT_DEFAULT;
   const bool measures = bounded || call.args.alibi_slopes != nullptr;
-  if (whole && measures && !placed && desc.query_length != desc.key_length)
+  if (call.all_keys < 0 && measures && !placed && desc.query_length != desc.key_length)
     refuse(
-        "%s given with %lld query rows and %lld keys: say by alignment, \"top_left\", "
+        "{} given with {} query rows and {} keys: say by alignment, \"top_left\", "
         "\"bottom_right\" or an int, or by causal, at which key the rows stand",
-        bounded ? "window is" : "alibi_slopes are", static_cast<long long>(desc.query_length),
-        static_cast<long long>(desc.key_length));
+        bounded ? "window is" : "alibi_slopes are", desc.query_length, desc.key_length);
   if (desc.hard == 0) return;
-  const char* denominator =
-      options.temperature.is_valid()                                            ? "temperature"
-      : options.sinks.is_valid()                                                ? "sinks"
-      : options.return_lse.is_valid() && flag("return_lse", options.return_lse) ? "return_lse"
-                                                                                : nullptr;
+  const char* const denominator = given.temperature.is_valid()               ? "temperature"
+                                  : given.sinks.is_valid()                   ? "sinks"
+                                  : is_asked("return_lse", given.return_lse) ? "return_lse"
+                                                                             : nullptr;
   if (denominator != nullptr)
-    refuse("%s is given with hard, which has no denominator", denominator);
+    refuse("{} is given with hard, which has no denominator", denominator);
 }
 
 }  // namespace
 
-heed_score_layout score_layout(const char* name, const Form& form,
-                               const heed_attention_desc& desc) {
-  const std::int64_t sizes[4] = {desc.batch, desc.query_heads, desc.query_length, desc.key_length};
+heed_score_layout score_layout(const char* name, const Form& form, const Call& call) {
+  const heed_attention_desc& desc = call.desc;
+  const std::int64_t keys = call.all_keys >= 0 ? call.all_keys : desc.key_length;
+  const std::int64_t sizes[4] = {desc.batch, desc.query_heads, desc.query_length, keys};
   heed_score_layout layout = HEED_SCORE_LAYOUT_INIT;
   for (int axis = 0; axis < 4; ++axis) {
     const std::int64_t size = form.size(4 - axis);
     if (size != sizes[axis] && size != 1)
-      refuse("%s has shape %s; it must broadcast to %s: batch, heads, rows, keys", name,
-             shape_text(form.shape, form.axes).c_str(), shape_text(sizes, 4).c_str());
+      refuse("{} has shape {}; it must broadcast to {}: batch, heads, rows, keys", name,
+             shape_text(form), shape_text(sizes, 4));
   }
   layout.dtype = form.element == Element::kBool ? HEED_DTYPE_DEFAULT : dtype_of(form.element);
   layout.reserved = HEED_STRIDES_EXPLICIT;
@@ -534,36 +534,37 @@ const void* read_reals(const char* name, nb::handle from, bool float64, std::int
     vector =
         read_vector<std::remove_const_t<std::remove_pointer_t<decltype(vector.data)>>>(name, from);
     if (vector.count != heads)
-      refuse("%s has %lld numbers; it must have one for each of the %lld query heads", name,
-             static_cast<long long>(vector.count), static_cast<long long>(heads));
+      refuse("{} has {} numbers; it must have one for each of the {} query heads", name,
+             vector.count, heads);
     return vector.data;
   };
   return float64 ? read(reals.doubles) : read(reals.singles);
 }
 
-void read_scores(Call& call, const Options& options, bool whole) {
+void read_scores(Call& call, const Arguments& given) {
   heed_attention_desc& desc = call.desc;
   heed_attention_args& args = call.args;
-  read_choices(desc, options);
-  read_masks(call, options);
-  args.alibi_slopes = read_reals("alibi_slopes", options.alibi_slopes, call.float64,
+  read_choices(desc, given);
+  read_masks(call, given);
+  args.alibi_slopes = read_reals("alibi_slopes", given.alibi_slopes, call.float64(),
                                  desc.query_heads, call.alibi_slopes);
-  args.sinks = read_reals("sinks", options.sinks, call.float64, desc.query_heads, call.sinks);
-  read_key_lengths(call, options.key_lengths);
-  read_scales("key_scales", "key", call.key, options.key_scales, call.packed_keys(),
-              call.key_scales, call.key_scale, desc.key_scales, args.key_scales);
-  read_scales("value_scales", "value", call.value, options.value_scales, call.packed_keys(),
-              call.value_scales, call.value_scale, desc.value_scales, args.value_scales);
-  check_combinations(call, options, whole);
-  if (options.score_function.is_valid()) {
-    call.score_function = read_score_function(options.score_function);
+  args.sinks = read_reals("sinks", given.sinks, call.float64(), desc.query_heads, call.sinks);
+  read_key_lengths(call, given.key_lengths);
+  args.key_scales = read_scales("key_scales", "key", call.key, given.key_scales, call.packed_keys(),
+                                call.key_scales, call.key_scale, desc.key_scales);
+  args.value_scales =
+      read_scales("value_scales", "value", call.value, given.value_scales, call.packed_keys(),
+                  call.value_scales, call.value_scale, desc.value_scales);
+  check_combinations(call, given);
+  if (given.score_function.is_valid()) {
+    call.score_function = read_score_function(given.score_function);
     args.score_function = call.score_function.function;
     args.score_user = call.score_function.user;
   }
-  if (options.weight_rows.is_valid()) {
+  if (given.weight_rows.is_valid()) {
     if (desc.weights_point == HEED_WEIGHTS_NONE)
       refuse("weight_rows is given without return_weights");
-    call.weight_rows = read_vector<std::int64_t>("weight_rows", options.weight_rows);
+    call.weight_rows = read_vector<std::int64_t>("weight_rows", given.weight_rows);
     if (call.weight_rows.count == 0) refuse("weight_rows is empty; None is all rows");
     desc.weight_rows = call.weight_rows.count;
     args.weight_rows = call.weight_rows.data;
@@ -572,27 +573,26 @@ void read_scores(Call& call, const Options& options, bool whole) {
 
 std::uint32_t read_combine(nb::handle from, heed_combine last) {
   static constexpr const char* kNames[] = {"concat", "weighted", "mean", "max", "tensor"};
+  const auto most = static_cast<std::uint32_t>(last);
+  if (!from.is_valid()) return HEED_COMBINE_CONCAT;
   std::string choices;
-  for (std::uint32_t i = 0; i <= static_cast<std::uint32_t>(last); ++i) {
+  for (std::uint32_t i = 0; i <= most; ++i) {
     if (nb::isinstance<nb::str>(from) && from.equal(nb::str(kNames[i]))) return i;
-    choices += (i == 0                                  ? "\""
-                : i == static_cast<std::uint32_t>(last) ? " or \""
-                                                        : ", \"") +
-               std::string(kNames[i]) + "\"";
+    choices += i == 0 ? "\"" : i == most ? " or \"" : ", \"";
+    choices += kNames[i] + std::string("\"");
   }
   if (!nb::isinstance<nb::str>(from))
-    refuse_type("combine must be %s, not %s", choices.c_str(), type_text(from).c_str());
-  refuse("combine is %s; it must be %s", nb::repr(from).c_str(), choices.c_str());
+    refuse_type("combine must be {}, not {}", choices, type_text(from));
+  refuse("combine is {}; it must be {}", nb::repr(from), choices);
 }
 
 const void* read_head_weights(std::uint32_t combine, nb::handle from, bool float64,
                               std::int64_t heads, Reals& reals) {
-  const bool wanted = combine == HEED_COMBINE_WEIGHTED;
-  if (wanted == from.is_none())
-    refuse("head_weights %s; %s", wanted ? "is None" : "is given",
-           wanted ? "combine=\"weighted\" needs a number for each head"
-                  : "only combine=\"weighted\" has them");
-  return read_reals("head_weights", wanted ? from : nb::handle(), float64, heads, reals);
+  if (combine == HEED_COMBINE_WEIGHTED && !from.is_valid())
+    refuse("head_weights is None; combine=\"weighted\" needs a number for each head");
+  if (combine != HEED_COMBINE_WEIGHTED && from.is_valid())
+    refuse("head_weights is given; only combine=\"weighted\" has them");
+  return read_reals("head_weights", from, float64, heads, reals);
 }
 
 }  // namespace heed::python

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <utility>
 
-#include "api/python/module/bind.hpp"
 #include "api/python/module/numbers.hpp"
 #include "api/python/module/signature.hpp"
 
@@ -33,8 +32,7 @@ const Context& context_of(nb::handle object) { return *nb::inst_ptr<Context>(obj
 std::uint32_t natural(const char* name, nb::handle from) {
   if (from.is_none()) return 0;
   const std::int64_t value = integer(name, from);
-  if (value < 1 || value > UINT32_MAX)
-    refuse("%s is %lld; it must be at least 1", name, static_cast<long long>(value));
+  if (value < 1 || value > UINT32_MAX) refuse("{} is {}; it must be at least 1", name, value);
   return static_cast<std::uint32_t>(value);
 }
 
@@ -42,7 +40,7 @@ std::uint32_t natural(const char* name, nb::handle from) {
 const char* word(const char* name, nb::handle given) {
   if (given.is_none()) return nullptr;
   if (!nb::isinstance<nb::str>(given))
-    refuse_type("%s must be a str, not %s", name, type_text(given).c_str());
+    refuse_type("{} must be a str, not {}", name, type_text(given));
   return nb::borrow<nb::str>(given).c_str();
 }
 
@@ -51,7 +49,8 @@ std::uint32_t read_precision(const char* given) {
   for (const std::uint32_t precision :
        {HEED_PRECISION_EXACT, HEED_PRECISION_DEFAULT, HEED_PRECISION_HIGH, HEED_PRECISION_MEDIUM})
     if (std::strcmp(given, name_of_precision(precision)) == 0) return precision;
-  refuse("precision is \"%.40s\"; it must be exact, default, high or medium", given);
+  refuse("precision is \"{}\"; it must be exact, default, high or medium",
+         std::string(given).substr(0, 40));
 }
 
 void make_context(Context* self, nb::handle threads, nb::handle isa, nb::handle executor,
@@ -81,19 +80,11 @@ std::uint32_t get_threads() { return context_of(default_context()).info().thread
 
 nb::dict description(const Context& context) {
   const heed_context_info info = context.info();
-  nb::dict said;
-  said["isa"] = info.isa;
-  said["executor"] = info.executor;
-  said["threads"] = info.threads;
-  said["product"] = info.product;
-  said["l1_bytes"] = info.l1_bytes;
-  said["l2_bytes"] = info.l2_bytes;
-  said["check"] = info.check == HEED_CHECK_ON;
-  said["precision"] = name_of_precision(info.precision);
-  said["cpu"] = info.cpu;
-  said["tuning_file"] =
-      info.tuning_file == nullptr ? nb::none() : nb::object(nb::str(info.tuning_file));
-  return said;
+  return dict_of("isa", info.isa, "executor", info.executor, "threads", info.threads, "product",
+                 info.product, "l1_bytes", info.l1_bytes, "l2_bytes", info.l2_bytes, "check",
+                 info.check == HEED_CHECK_ON, "precision", name_of_precision(info.precision), "cpu",
+                 info.cpu, "tuning_file",
+                 info.tuning_file == nullptr ? nb::none() : nb::object(nb::str(info.tuning_file)));
 }
 
 }  // namespace
@@ -118,9 +109,9 @@ heed_context_info Context::info() const {
 }
 
 HeldContext hold_context(nb::handle given) {
-  nb::object object = given.is_none() ? default_context() : nb::borrow(given);
+  nb::object object = !given.is_valid() || given.is_none() ? default_context() : nb::borrow(given);
   if (!nb::isinstance<Context>(object))
-    refuse_type("context must be a heed.Context, not %s", type_text(object).c_str());
+    refuse_type("context must be a heed.Context, not {}", type_text(object));
   const Context& context = context_of(object);
   return {std::move(object), context.get(), &context.options()};
 }

@@ -42,8 +42,8 @@ struct HeldContext {
   const heed_context_options* options;
 };
 
-/// What the argument `context` says: a heed.Context, or None for the default one, which is made
-/// when it is first needed.
+/// What the argument `context` says: a heed.Context, or None or null for the default one, which is
+/// made when it is first needed.
 HeldContext hold_context(nb::handle given);
 
 /// "exact", "default", "high" or "medium", of a heed_precision.

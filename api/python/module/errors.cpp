@@ -1,38 +1,14 @@
 #include "api/python/module/errors.hpp"
 
 #include <array>
-#include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
 
 namespace heed::python {
 namespace {
-
-using Message = std::array<char, 640>;
-
-Message formatted(const char* format, std::va_list arguments) {
-  Message message;
-  std::vsnprintf(message.data(), message.size(), format, arguments);
-  return message;
-}
-
-[[noreturn]] void raise(nb::handle type, const char* message) {
-  if (PyErr_Occurred() != nullptr)
-    nb::chain_error(type, "%s", message);
-  else
-    PyErr_SetString(type.ptr(), message);
-  throw nb::python_error();
-}
-
-[[noreturn]] void raise_error(const char* type, const char* message) {
-  std::optional<nb::python_error> cause;
-  if (PyErr_Occurred() != nullptr) cause.emplace();
-  const nb::object found = nb::module_::import_("heed.errors").attr(type);
-  if (cause) cause->restore();
-  raise(found, message);
-}
 
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at))
@@ -95,36 +71,40 @@ const char* error_type(heed_status status) {
 
 }  // namespace
 
-void refuse(const char* format, ...) {
-  std::va_list arguments;
-  va_start(arguments, format);
-  const Message message = formatted(format, arguments);
-  va_end(arguments);
-  raise_error("ArgumentError", message.data());
+Word::Word(const nb::str& given) {
+  const char* const known = given.c_str();
+  if (known == nullptr) PyErr_Clear();  // it has characters that no UTF-8 has
+  text = known != nullptr ? known : "?";
 }
 
-void refuse_memory(const char* format, ...) {
-  std::va_list arguments;
-  va_start(arguments, format);
-  const Message message = formatted(format, arguments);
-  va_end(arguments);
-  raise_error("OutOfMemoryError", message.data());
+Word::Word(double given) {
+  std::array<char, 32> digits;
+  std::snprintf(digits.data(), digits.size(), "%g", given);
+  text = digits.data();
 }
 
-void refuse_unsupported(const char* format, ...) {
-  std::va_list arguments;
-  va_start(arguments, format);
-  const Message message = formatted(format, arguments);
-  va_end(arguments);
-  raise_error("UnsupportedError", message.data());
-}
-
-void refuse_type(const char* format, ...) {
-  std::va_list arguments;
-  va_start(arguments, format);
-  const Message message = formatted(format, arguments);
-  va_end(arguments);
-  raise(PyExc_TypeError, message.data());
+void raise_error(const char* type, const char* format, Words words) {
+  constexpr std::size_t kLongest = 640;
+  std::string message = format;
+  std::size_t at = 0;
+  for (const Word& word : words) {
+    at = message.find("{}", at);
+    message.replace(at, 2, word.text);
+    at += word.text.size();
+  }
+  if (message.size() > kLongest) message.resize(kLongest);
+  std::optional<nb::python_error> cause;
+  if (PyErr_Occurred() != nullptr) cause.emplace();
+  const bool plain = std::strcmp(type, "TypeError") == 0;
+  const nb::object found = plain ? nb::borrow(PyExc_TypeError)
+                                 : nb::object(nb::module_::import_("heed.errors").attr(type));
+  if (cause) {
+    cause->restore();
+    nb::chain_error(found, "%s", message.c_str());
+  } else {
+    PyErr_SetString(found.ptr(), message.c_str());
+  }
+  throw nb::python_error();
 }
 
 void check(heed_status status) {
@@ -132,7 +112,7 @@ void check(heed_status status) {
 }
 
 void check(heed_status status, const char* message) {
-  if (status != HEED_STATUS_OK) raise_error(error_type(status), in_python(message).c_str());
+  if (status != HEED_STATUS_OK) raise_error(error_type(status), "{}", {in_python(message)});
 }
 
 void forget(PyObject* answer) {
@@ -150,6 +130,8 @@ nb::object attribute(nb::handle from, nb::handle name) {
   return nb::steal(found);
 }
 
-std::string type_text(nb::handle object) { return nb::type_name(object.type()).c_str(); }
+std::string type_text(nb::handle object) {
+  return object.is_valid() ? nb::type_name(object.type()).c_str() : "NoneType";
+}
 
 }  // namespace heed::python

@@ -4,7 +4,10 @@
 #include <nanobind/nanobind.h>
 
 #include <atomic>
+#include <initializer_list>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "api/heed.h"
 
@@ -14,18 +17,47 @@ namespace heed::python {
 
 namespace nb = nanobind;
 
-/// Raises heed.ArgumentError, a ValueError, with a printf-style message that names the argument,
-/// its value and the bound. As of the others below, an error of Python that is set is its cause.
-[[noreturn, gnu::format(printf, 1, 2)]] void refuse(const char* format, ...);
+/// A word of a message: text, or a number.
+struct Word {
+  std::string text;
+
+  Word(const char* given) : text(given) {}
+  Word(std::string given) : text(std::move(given)) {}
+  Word(const nb::str& given);
+  Word(double given);
+  template <class Integer, std::enable_if_t<std::is_integral_v<Integer>, int> = 0>
+  Word(Integer given) : text(std::to_string(given)) {}
+};
+using Words = std::initializer_list<Word>;
+
+/// Raises an error of heed.errors, or TypeError, with the format's {} replaced by words. An error
+/// of Python that is set is its cause.
+[[noreturn]] void raise_error(const char* type, const char* format, Words words = {});
+
+/// Raises heed.ArgumentError, a ValueError, with a message that names the argument, its value and
+/// the bound.
+template <class... Said>
+[[noreturn]] void refuse(const char* format, const Said&... words) {
+  raise_error("ArgumentError", format, {words...});
+}
 
 /// Raises heed.OutOfMemoryError, a MemoryError.
-[[noreturn, gnu::format(printf, 1, 2)]] void refuse_memory(const char* format, ...);
+template <class... Said>
+[[noreturn]] void refuse_memory(const char* format, const Said&... words) {
+  raise_error("OutOfMemoryError", format, {words...});
+}
 
 /// Raises heed.UnsupportedError, a NotImplementedError.
-[[noreturn, gnu::format(printf, 1, 2)]] void refuse_unsupported(const char* format, ...);
+template <class... Said>
+[[noreturn]] void refuse_unsupported(const char* format, const Said&... words) {
+  raise_error("UnsupportedError", format, {words...});
+}
 
 /// Raises TypeError, for what is of a wrong Python type.
-[[noreturn, gnu::format(printf, 1, 2)]] void refuse_type(const char* format, ...);
+template <class... Said>
+[[noreturn]] void refuse_type(const char* format, const Said&... words) {
+  raise_error("TypeError", format, {words...});
+}
 
 /// Raises what stands for the status, unless it is HEED_STATUS_OK, with heed's message.
 void check(heed_status status);
@@ -86,6 +118,22 @@ struct Names {
 
 inline const Names& names() { return once<Names>(); }
 
+// ---- Objects that describe themselves ----
+
+/// A dict of names and values in turn.
+inline void put_all(nb::dict&) {}
+template <class Value, class... Others>
+void put_all(nb::dict& dict, const char* name, const Value& value, const Others&... others) {
+  dict[name] = value;
+  put_all(dict, others...);
+}
+template <class... NamesAndValues>
+nb::dict dict_of(const NamesAndValues&... all) {
+  nb::dict dict;
+  put_all(dict, all...);
+  return dict;
+}
+
 // ---- Objects that another process could not use ----
 
 /// Makes pickle, copy and multiprocessing say so, and what to do instead.
@@ -94,8 +142,8 @@ void refuse_pickling(nb::class_<T>& type, const char* why) {
   type.def(
       "__reduce_ex__",
       [why](nb::handle self, nb::handle) -> nb::object {
-        refuse_type("heed.%s cannot be pickled or copied: %s",
-                    nb::str(self.type().attr("__name__")).c_str(), why);
+        refuse_type("heed.{} cannot be pickled or copied: {}",
+                    nb::str(self.type().attr("__name__")), why);
       },
       nb::arg("protocol"),
       nb::sig("def __reduce_ex__(self, protocol: object, /) -> typing.NoReturn"));

@@ -1,172 +1,232 @@
 #include "api/python/module/gradients.hpp"
 
-#include <algorithm>
-#include <string>
+#include "api/python/module/signature.hpp"
 
 namespace heed::python {
-namespace {
-
-bool has_shape(const Form& form, const std::int64_t* shape, int axes) {
-  return form.axes == axes && std::equal(shape, shape + axes, form.shape);
-}
-
-void check_shape(const char* name, const Form& form, const Shape& shape, const char* as) {
-  if (has_shape(form, shape.sizes.data(), shape.axes())) return;
-  refuse("%s has shape %s; it must have %s, as %s has", name,
-         shape_text(form.shape, form.axes).c_str(),
-         shape_text(shape.sizes.data(), shape.axes()).c_str(), as);
-}
-
-}  // namespace
 
 bool is_wanted(const char* name, nb::handle wanted) {
   if (wanted.ptr() == Py_False) return false;
   if (wanted.ptr() == Py_True) return true;
-  if (PyLong_Check(wanted.ptr()) == 0 && !wanted.is_none()) return true;
-  refuse_type("%s must be True, False or an array to write to, not %s", name,
-              nb::repr(wanted).c_str());
+  if (PyLong_Check(wanted.ptr()) == 0) return true;
+  refuse_type("{} must be True, False or an array to write to, not {}", name, nb::repr(wanted));
 }
 
-nb::object Gradient::result(const Kind& kind, nb::handle like) const {
-  if (!object.is_valid()) return nb::none();
-  if (!summed.empty()) {
-    nb::list axes;
-    for (const int axis : summed) axes.append(axis);
-    nb::object sums =
-        full.object.attr("sum")(nb::tuple(axes)).attr("reshape")(object.attr("shape"));
-    if (accumulate) sums = sums.attr("__add__")(object);
-    object.attr("__setitem__")(nb::ellipsis(), sums);
-  }
-  return given ? object : as_kind_of(kind, like, object);
-}
+Gradients::Gradients(const Arguments& given, const char* like, const Kind& kind, Element element,
+                     void* desc, void* args)
+    : given_(given),
+      like_(like),
+      kind_(kind),
+      element_(element),
+      accumulates_(is_asked("accumulate", given.accumulate)),
+      desc_(desc),
+      args_(args) {}
 
-void GradientMaker::check_type(const char* name, const Form& form) const {
+void Gradients::check_type(const char* name, const Form& form) const {
   check_floating(name, form);
   if (float64() != (form.element == Element::kF64))
-    refuse("%s is %s but %s is %s; they must both be float64, or neither", name,
-           name_of(form.element), like, name_of(like_element));
+    refuse("{} is {} but {} is {}; they must both be float64, or neither", name,
+           name_of(form.element), like_, name_of(element_));
 }
 
-Array GradientMaker::array(const char* name, nb::handle wanted, const Form& form,
-                           Gradient& gradient, bool zeroed) const {
-  if (wanted.ptr() == Py_True) {
-    Made made = make_array(kind, form.element, form.shape, form.axes, accumulate || zeroed);
-    Array array;
-    array.form = contiguous_form(form.element, form.shape, form.axes);
-    array.data = made.data;
-    array.kind = kind;
-    gradient.object = std::move(made.object);
-    return array;
-  }
-  Array array = read_output(name, wanted);
-  if (!has_shape(array.form, form.shape, form.axes))
-    refuse("%s has shape %s; the gradient has %s", name,
-           shape_text(array.form.shape, array.form.axes).c_str(),
-           shape_text(form.shape, form.axes).c_str());
-  gradient.object = nb::borrow(wanted);
-  gradient.keeper = array.keeper;
-  gradient.given = true;
-  return array;
+namespace {
+
+void check_shape(const char* name, const Form& form, const Shape& shape, const char* as) {
+  if (!form.has_shape(shape))
+    refuse("{} has shape {}; it must have {}, as {} has", name, shape_text(form), shape_text(shape),
+           as);
 }
 
-Gradient GradientMaker::of_tensor(const char* name, nb::handle wanted, const Form& form,
-                                  Array& array, bool zeroed) const {
-  Gradient gradient;
-  if (!is_wanted(name, wanted)) return gradient;
-  array = this->array(name, wanted, form, gradient, zeroed);
-  check_type(name, array.form);
-  return gradient;
-}
+}  // namespace
 
-Gradient GradientMaker::of_reals(const char* name, nb::handle wanted, std::int64_t count,
-                                 void*& data) const {
-  Gradient gradient;
-  if (!is_wanted(name, wanted)) return gradient;
-  const Form form = contiguous_form(real(), &count, 1);
-  const Array array = this->array(name, wanted, form, gradient);
-  if (array.form != form)
-    refuse("%s is %s with strides %s; it must be contiguous %s", name, text(array.form).c_str(),
-           shape_text(array.form.strides, array.form.axes).c_str(), name_of(real()));
-  data = address_of(array);
-  return gradient;
-}
-
-Gradient OptionGradients::of_bias(const GradientMaker& make, const Call& call, nb::handle wanted,
-                                  heed_score_layout& layout, void*& data) {
-  Gradient gradient;
-  if (!is_wanted("grad_bias", wanted)) return gradient;
-  if (call.desc.bias.dtype == HEED_DTYPE_DEFAULT)  // of no elements it has no address
-    refuse("grad_bias is wanted, but neither bias nor a floating attn_mask is given");
-  const Array array = make.array("grad_bias", wanted, call.bias.form, gradient);
-  check_floating("grad_bias", array.form);
-  layout = score_layout("grad_bias", array.form, call.desc);
-  data = address_of(array);
-  return gradient;
-}
-
-Gradient OptionGradients::of_heads(const GradientMaker& make, const char* of, nb::handle wanted,
-                                   const void* given, const Call& call, void*& data) {
-  const std::string name = std::string("grad_") + of;
-  if (!is_wanted(name.c_str(), wanted)) return {};
-  if (given == nullptr) refuse("%s is wanted, but no %s are given", name.c_str(), of);
-  return make.of_reals(name.c_str(), wanted, call.desc.query_heads, data);
-}
-
-void* OptionGradients::Number::want(const char* name, nb::handle given, const GradientMaker& make) {
-  wanted = flag(name, given);
-  float64 = make.float64();
-  if (!wanted) return nullptr;
-  return float64 ? static_cast<void*>(&number) : &single;
-}
-
-void OptionGradients::append_to(nb::list& results, const Kind& kind, nb::handle like) const {
-  for (const Gradient& gradient : arrays_) results.append(gradient.result(kind, like));
-  for (const Number& number : numbers_) {
-    if (number.wanted)
-      results.append(nb::float_(number.float64 ? number.number : double{number.single}));
-    else
-      results.append(nb::none());
-  }
-}
-
-void refuse_option(const char* function, const char* option) {
-  refuse_type("%s() got an unexpected keyword argument '%s'", function, option);
-}
-
-// What C refuses too, in its own words.
-void check_differentiable(const char* function, const Call& call, const Options& options) {
-  for (const nb::handle Options::*asked : {&Options::return_lse, &Options::return_weights,
-                                           &Options::weight_rows, &Options::return_column_sums})
-    for (const OptionName& option : kOptions)
-      if (option.place == asked && (options.*asked).is_valid())
-        refuse_option(function, option.name);
-  if (call.desc.hard != 0)
-    refuse_unsupported("hard is True; it must be False: hard attention is not differentiable");
-}
-
-heed_score_gradient score_gradient_of(Call& call, nb::handle given) {
-  const bool function = call.args.score_function != nullptr;
-  if (function && given.is_none())
-    refuse_type("score_function is given, so score_gradient must be: what it does to gradients");
-  if (given.is_none()) return nullptr;
-  if (!function) refuse_type("score_gradient is given without score_function");
-  return read_score_gradient(call.score_function, given);
-}
-
-Array read_like_out(const GradientMaker& make, const char* name, nb::handle from,
-                    const Shape& shape) {
+Array Gradients::read_like_out(const char* name, nb::handle from, const Shape& shape) const {
   Array array = read_array(name, from);
   check_shape(name, array.form, shape, "the result");
-  make.check_type(name, array.form);
+  check_type(name, array.form);
   return array;
 }
 
-Array read_like_lse(const char* name, nb::handle from, const Shape& shape) {
+Array Gradients::read_like_lse(const char* name, nb::handle from, const Shape& shape) {
   Array array = read_array(name, from);
   check_shape(name, array.form, shape, "the lse of the result");
   if (array.form.element != Element::kF32 && array.form.element != Element::kF64)
-    refuse("%s is %s; it must be float32 or float64", name, name_of(array.form.element));
+    refuse("{} is {}; it must be float32 or float64", name, name_of(array.form.element));
   return array;
+}
+
+nb::handle Gradients::wanted(const Operand& operand, bool by_default) const {
+  const nb::handle wanted = given_.*operand.wanted;
+  if (!wanted.is_valid()) return by_default ? nb::handle(Py_True) : nb::handle();
+  return is_wanted(operand.gradient, wanted) ? wanted : nb::handle();
+}
+
+Gradient& Gradients::make(const char* name, nb::handle wanted, const Form& form, bool zeroed) {
+  Gradient& gradient = arrays_.emplace_back();
+  if (!wanted.is_valid()) return gradient;
+  if (wanted.ptr() == Py_True) {
+    gradient.output = make_array(kind_, form.element, form.sizes(), accumulates_ || zeroed);
+    return gradient;
+  }
+  gradient.output = {nb::borrow(wanted), read_output(name, wanted), true};
+  const Form& own = gradient.output.array.form;
+  if (!own.has_shape(form.sizes()))
+    refuse("{} has shape {}; the gradient has {}", name, shape_text(own), shape_text(form));
+  return gradient;
+}
+
+const Gradient* Gradients::add(const Operand& operand, nb::handle wanted, const Form& form,
+                               bool zeroed) {
+  const Gradient& gradient = make(operand.gradient, wanted, form, zeroed);
+  if (!wanted.is_valid()) return nullptr;
+  check_type(operand.gradient, gradient.form());
+  set_member(args_, operand.grad_data, gradient.data());
+  return &gradient;
+}
+
+void Gradients::add_reals(const Operand& operand, nb::handle wanted, std::int64_t count) {
+  const Form form = contiguous_form(real(), {count});
+  const Gradient& gradient = make(operand.gradient, wanted, form, false);
+  if (!wanted.is_valid()) return;
+  if (gradient.form() != form)
+    refuse("{} is {} with strides {}; it must be contiguous {}", operand.gradient,
+           text(gradient.form()), stride_text(gradient.form()), name_of(real()));
+  set_member(args_, operand.grad_data, gradient.data());
+}
+
+// Of packed rows some may belong to no sequence, and stay 0.
+void Gradients::add_rows(const Operand& operand, const Form& form, const Shape& full, bool packed) {
+  const nb::handle how = wanted(operand, true);
+  add(operand, how, form, packed);
+  if (!how.is_valid()) return;
+  Gradient& gradient = arrays_.back();
+  for (int axis = 0; axis < full.axes; ++axis)
+    if (form.size(full.axes - axis) != full.sizes[axis]) gradient.summed.push_back(axis);
+  // In the arithmetic's type, so that sums are rounded once.
+  if (!gradient.summed.empty())
+    gradient.full = make_array(kind_, real(), full, accumulates_ || packed);
+  set_member(args_, operand.grad_data, gradient.data());
+  set_layout(operand, layout_of(gradient.form(), packed));
+}
+
+void Gradients::add_bias(const Operand& operand, const Call& call) {
+  const nb::handle how = wanted(operand, false);
+  if (how.is_valid() &&
+      call.desc.bias.dtype == HEED_DTYPE_DEFAULT)  // of no elements it has no address
+    refuse("grad_bias is wanted, but neither bias nor a floating attn_mask is given");
+  const Gradient& gradient = make(operand.gradient, how, call.bias.form, false);
+  if (!how.is_valid()) return;
+  check_floating(operand.gradient, gradient.form());
+  set_member(args_, operand.grad_data, gradient.data());
+  set_layout(operand, score_layout(operand.gradient, gradient.form(), call));
+}
+
+void Gradients::add_heads(const Operand& operand, const void* given, const Call& call) {
+  const nb::handle how = wanted(operand, false);
+  if (how.is_valid() && given == nullptr)
+    refuse("{} is wanted, but no {} are given", operand.gradient, operand.name);
+  add_reals(operand, how, call.desc.query_heads);
+}
+
+void Gradients::add_number(const Operand& operand) {
+  Number& number = numbers_.emplace_back();
+  number.wanted = is_asked(operand.gradient, given_.*operand.wanted);
+  if (!number.wanted) return;
+  void* const place = float64() ? static_cast<void*>(&number.number) : &number.single;
+  set_member(args_, operand.grad_data, place);
+}
+
+std::uint32_t Gradients::bits() const {
+  std::uint32_t bits = 0;
+  std::uint32_t bit = 1;
+  for (const Gradient& gradient : arrays_) {
+    if (gradient.output.object.is_valid()) bits |= bit;
+    bit <<= 1;
+  }
+  for (const Number& number : numbers_) {
+    if (number.wanted) bits |= bit;
+    bit <<= 1;
+  }
+  return bits;
+}
+
+nb::object Gradients::handed(const Gradient& gradient, nb::handle like) const {
+  const Output& output = gradient.output;
+  if (!gradient.summed.empty()) {
+    nb::list axes;
+    for (const int axis : gradient.summed) axes.append(axis);
+    const nb::object& object = output.object;
+    nb::object sums =
+        gradient.full.object.attr("sum")(nb::tuple(axes)).attr("reshape")(object.attr("shape"));
+    if (accumulates_) sums = sums.attr("__add__")(object);
+    object.attr("__setitem__")(nb::ellipsis(), sums);
+  }
+  return output.handed(kind_, like);
+}
+
+nb::object Gradients::result(const nb::object& type, nb::handle like) const {
+  nb::list found;
+  for (const Gradient& gradient : arrays_) found.append(handed(gradient, like));
+  for (const Number& number : numbers_) {
+    if (number.wanted)
+      found.append(nb::float_(float64() ? number.number : double{number.single}));
+    else
+      found.append(nb::none());
+  }
+  return type(*nb::tuple(found));
+}
+
+// What C refuses too, in its own words.
+void check_differentiable(const char* function, const Arguments& given) {
+  for (const Argument& argument : kArguments)
+    if ((argument.uses & kAsked) != 0 && (given.*argument.place).is_valid())
+      refuse_type("{}() got an unexpected keyword argument '{}'", function, argument.name);
+  if (is_asked("hard", given.hard))
+    refuse_unsupported("hard is True; it must be False: hard attention is not differentiable");
+}
+
+heed_score_gradient score_gradient_of(Call& call, const Arguments& given) {
+  const bool function = call.args.score_function != nullptr;
+  if (function && !given.score_gradient.is_valid())
+    refuse_type("score_function is given, so score_gradient must be: what it does to gradients");
+  if (!given.score_gradient.is_valid()) return nullptr;
+  if (!function) refuse_type("score_gradient is given without score_function");
+  return read_score_gradient(call.score_function, given.score_gradient);
+}
+
+// ---- Gradients of dense attention ----
+
+AttentionGradients::AttentionGradients(Call& call, const Arguments& given)
+    : gradients(given, "query", call.kind, call.element, &desc, &args) {
+  desc.attention = &call.desc;
+  args.attention = &call.args;
+  desc.accumulate = gradients.accumulates() ? 1 : 0;
+  const bool packed_q = call.packed_queries();
+  const bool packed_k = call.packed_keys();
+  out = gradients.read_like_out("out", given.out, call.out_shape());
+  call.desc.out = layout_of(out.form, packed_q);
+  call.args.out = address_of(out);
+  lse = gradients.read_like_lse("lse", given.lse, call.lse_shape());
+  call.desc.lse = lse_layout(lse.form);
+  call.args.lse = address_of(lse);
+  grad_out = gradients.read_like_out("grad_out", given.grad_out, call.out_shape());
+  desc.grad_out = layout_of(grad_out.form, packed_q);
+  args.grad_out = address_of(grad_out);
+  if (given.grad_lse.is_valid()) {
+    grad_lse = gradients.read_like_lse("grad_lse", given.grad_lse, call.lse_shape());
+    desc.grad_lse = lse_layout(grad_lse.form);
+    args.grad_lse = address_of(grad_lse);
+  }
+  const heed_attention_desc& forward = call.desc;
+  const auto full = [&](bool packed, std::int64_t heads, std::int64_t rows, std::int64_t features) {
+    return packed ? Shape{rows, heads, features} : Shape{forward.batch, heads, rows, features};
+  };
+  const std::int64_t keys = call.key.form.size(packed_k ? 3 : 2);
+  gradients.add_rows(HEED_OPERAND(AttentionApi, query, query), call.query.form,
+                     full(packed_q, forward.query_heads, call.rows, forward.features), packed_q);
+  gradients.add_rows(HEED_OPERAND(AttentionApi, key, key), call.key.form,
+                     full(packed_k, forward.key_heads, keys, forward.features), packed_k);
+  gradients.add_rows(HEED_OPERAND(AttentionApi, value, value), call.value.form,
+                     full(packed_k, forward.key_heads, keys, forward.value_features), packed_k);
+  gradients.add_options<AttentionApi>(call);
 }
 
 }  // namespace heed::python

@@ -1,9 +1,8 @@
+// heed.Graph; heed.graph_attention, its plans and its gradients.
 #include "api/python/module/graph.hpp"
 
-#include "api/python/module/bind.hpp"
-#include "api/python/module/call.hpp"
 #include "api/python/module/context.hpp"
-#include "api/python/module/errors.hpp"
+#include "api/python/module/gradients.hpp"
 #include "api/python/module/plan.hpp"
 #include "api/python/module/signature.hpp"
 
@@ -12,23 +11,50 @@ namespace heed::python {
 Graph::Graph(nb::handle context, const heed_graph_desc& desc) {
   const HeldContext held = hold_context(context);
   const double numbers = static_cast<double>(desc.nodes) + 16 * static_cast<double>(desc.edges);
-  check(without_gil(numbers, {}, [&] { return heed_graph_create(held.context, &desc, &graph_); }));
+  check(without_gil(numbers, nullptr,
+                    [&] { return heed_graph_create(held.context, &desc, &graph_); }));
   check(heed_graph_describe(graph_, &info_));
 }
 
-bool Indices::is_narrow(const char* name, nb::handle from) {
+namespace {
+
+bool is_narrow(const char* name, nb::handle from) {
   if (nb::isinstance<nb::list>(from) || nb::isinstance<nb::tuple>(from)) return false;
   const Element element = read_array(name, from).form.element;
   if (element != Element::kI32 && element != Element::kI64)
-    refuse("%s is %s; it must be int32 or int64", name, name_of(element));
+    refuse("{} is {}; it must be int32 or int64", name, name_of(element));
   return element == Element::kI32;
+}
+
+}  // namespace
+
+Indices::Indices(const char* const (&names)[2], const nb::handle (&from)[2]) {
+  if (is_narrow(names[0], from[0]) && is_narrow(names[1], from[1])) type = HEED_INDEX_I32;
+  for (int i = 0; i < 2; ++i)
+    if (type == HEED_INDEX_I32)
+      narrow[i] = read_vector<std::int32_t>(names[i], from[i]);
+    else
+      wide[i] = read_vector<std::int64_t>(names[i], from[i]);
+}
+
+const void* Indices::data(int i) const {
+  if (count(i) == 0) return nullptr;
+  return type == HEED_INDEX_I32 ? static_cast<const void*>(narrow[i].data) : wide[i].data;
+}
+
+Indices read_edges(nb::handle sources, nb::handle destinations) {
+  Indices edges({"sources", "destinations"}, {sources, destinations});
+  if (edges.count(0) != edges.count(1))
+    refuse("sources has {} entries and destinations {}; an edge is one of each", edges.count(0),
+           edges.count(1));
+  return edges;
 }
 
 std::uint32_t read_duplicates(nb::handle from) {
   if (from.is_none()) return HEED_DUPLICATES_DEFAULT;
   if (from.equal(nb::str("remove"))) return HEED_DUPLICATES_REMOVE;
   if (from.equal(nb::str("keep"))) return HEED_DUPLICATES_KEEP;
-  refuse("duplicates is %s; it must be \"remove\", \"keep\" or None", nb::repr(from).c_str());
+  refuse("duplicates is {}; it must be \"remove\", \"keep\" or None", nb::repr(from));
 }
 
 namespace {
@@ -43,26 +69,23 @@ heed_graph_desc described(const Indices& indices, nb::handle source_nodes, nb::h
   if (source_nodes.is_none()) return desc;
   desc.source_nodes = integer("source_nodes", source_nodes);
   if (desc.source_nodes < 1)
-    refuse("source_nodes is %lld; it must be at least 1, or None: edges lead from the nodes",
-           static_cast<long long>(desc.source_nodes));
+    refuse("source_nodes is {}; it must be at least 1, or None: edges lead from the nodes",
+           desc.source_nodes);
   if (desc.reverse != 0)
-    refuse_unsupported("reverse is True; it must be False with source_nodes, which are %lld",
-                       static_cast<long long>(desc.source_nodes));
+    refuse_unsupported("reverse is True; it must be False with source_nodes, which are {}",
+                       desc.source_nodes);
   return desc;
 }
 
 void from_edges(Graph* self, nb::handle sources, nb::handle destinations, nb::handle nodes,
                 nb::handle source_nodes, nb::handle duplicates, nb::handle reverse,
                 nb::handle context) {
-  const Indices indices({"sources", "destinations"}, {sources, destinations});
-  if (indices.count(0) != indices.count(1))
-    refuse("sources has %lld entries and destinations %lld; an edge is one of each",
-           static_cast<long long>(indices.count(0)), static_cast<long long>(indices.count(1)));
-  heed_graph_desc desc = described(indices, source_nodes, duplicates, reverse);
+  const Indices edges = read_edges(sources, destinations);
+  heed_graph_desc desc = described(edges, source_nodes, duplicates, reverse);
   desc.nodes = integer("nodes", nodes);
-  desc.edges = indices.count(0);
-  desc.sources = indices.data(0);
-  desc.destinations = indices.data(1);
+  desc.edges = edges.count(0);
+  desc.sources = edges.data(0);
+  desc.destinations = edges.data(1);
   new (self) Graph(context, desc);
 }
 
@@ -81,16 +104,9 @@ Graph* from_csr(nb::handle offsets, nb::handle sources, nb::handle source_nodes,
 
 nb::dict describe(const Graph& graph) {
   const heed_graph_info& info = graph.info();
-  nb::dict said;
-  said["nodes"] = info.nodes;
-  said["source_nodes"] = info.source_nodes;
-  said["edges"] = info.edges;
-  said["edges_given"] = info.edges_given;
-  said["isolated"] = info.isolated;
-  said["most"] = info.most;
-  said["bytes"] = info.bytes;
-  said["reverse"] = info.reverse != 0;
-  return said;
+  return dict_of("nodes", info.nodes, "source_nodes", info.source_nodes, "edges", info.edges,
+                 "edges_given", info.edges_given, "isolated", info.isolated, "most", info.most,
+                 "bytes", info.bytes, "reverse", info.reverse != 0);
 }
 
 nb::str representation(const Graph& graph) {
@@ -99,6 +115,428 @@ nb::str representation(const Graph& graph) {
     return nb::str("<heed.Graph: {} nodes, {} edges>").format(info.nodes, info.edges);
   return nb::str("<heed.Graph: {} nodes, {} source nodes, {} edges>")
       .format(info.nodes, info.source_nodes, info.edges);
+}
+
+}  // namespace
+
+// ---- What attention over a graph is given: which arrays and matrices, and of which shapes ----
+
+#define HEED_TENSOR(name) HEED_OPERAND(GraphApi, name, name)
+const GraphTensor GraphCall::kTensorRows[] = {
+    {HEED_TENSOR(query), GraphTensor::kNodes, 3, 3, "[nodes, heads, features]"},
+    {HEED_TENSOR(key), GraphTensor::kSources, 3, 3, "[nodes, heads, features]"},
+    {HEED_TENSOR(value), GraphTensor::kSources, 3, 3, "[nodes, heads, features]"},
+    {HEED_TENSOR(data), GraphTensor::kNodes, 2, 2, "[nodes, width]"},
+    {HEED_TENSOR(edge_data), GraphTensor::kEdges, 2, 2, "[edges, edge width]"},
+    {HEED_TENSOR(edge_bias), GraphTensor::kEdges, 1, 2,
+     "[edges, heads], or [edges] for all heads"}};
+const Projection GraphCall::kMatrixRows[] = {HEED_PROJECTION(GraphApi, query),
+                                             HEED_PROJECTION(GraphApi, key),
+                                             HEED_PROJECTION(GraphApi, value),
+                                             {HEED_TENSOR(w_edge_key), {}, 0},
+                                             {HEED_TENSOR(w_edge_value), {}, 0}};
+
+namespace {
+
+/// Of rows over nodes or edges.
+heed_layout layout_over(const Form& form) {
+  heed_layout layout = layout_of(form, true);
+  if (form.axes == 3) return layout;
+  layout.stride_row = form.stride(2);
+  layout.stride_head = 0;
+  return layout;
+}
+
+heed_layout layout_of(int tensor, const Form& form) {
+  return tensor == GraphCall::kEdgeBias ? heads_layout(form) : layout_over(form);
+}
+
+/// Where queries, keys and values come from, by what is given.
+void read_inputs(GraphCall& call, const Arguments& given) {
+  const bool projected = given.query.is_valid();
+  if (!projected && call.info.source_nodes > 0)
+    refuse_type("query is None; a graph with source_nodes takes query, key and value");
+  for (const auto& [name, one] : {std::pair{"key", given.key}, std::pair{"value", given.value}})
+    if (one.is_valid() != projected)
+      refuse_type("query is {} but {} is {}; give query, key and value, or none of them",
+                  projected ? "given" : "None", name, one.is_valid() ? "given" : "None");
+  for (int i = 0; i < GraphCall::kOfNodes; ++i) {
+    const Operand& matrix = GraphCall::kMatrixRows[i].matrix;
+    const bool has = (given.*matrix.given).is_valid();
+    if (projected && has)
+      refuse("{} is given beside query, key and value; it belongs to data", matrix.name);
+    if (!projected && !has)
+      refuse_type("{} is None; give query, key and value, or data with w_query, w_key and w_value",
+                  matrix.name);
+  }
+  const bool residual = is_asked("residual", given.residual);
+  call.desc.residual = residual ? 1 : 0;
+  if (given.data.is_valid() != (!projected || residual))
+    refuse_type("data is {}", !projected ? "None; w_query, w_key and w_value are multiplied with it"
+                              : residual ? "None; residual=True adds to it"
+                                         : "given beside query, key and value, which only "
+                                           "residual=True needs");
+  if (projected) return;
+  const bool per_node = !nb::isinstance<Weights>(given.w_query) &&
+                        read_array("w_query", given.w_query).form.axes == 3;
+  call.desc.inputs = per_node ? HEED_GRAPH_PER_NODE : HEED_GRAPH_SHARED;
+}
+
+/// Tensors over nodes and edges, of which the first is of the type that all have.
+void read_tensors(GraphCall& call, const Arguments& given) {
+  const heed_graph_info& info = call.info;
+  const std::pair<std::int64_t, const char*> nodes = {info.nodes, "nodes"};
+  const std::pair<std::int64_t, const char*> rows[] = {
+      nodes,
+      info.source_nodes > 0 ? std::pair{info.source_nodes, "source_nodes"} : nodes,
+      {info.edges_given, "edges given"}};
+  const char* like = nullptr;
+  for (int i = 0; i < GraphCall::kTensors; ++i) {
+    const GraphTensor& row = GraphCall::kTensorRows[i];
+    const Operand& operand = row.operand;
+    const nb::handle from = given.*operand.given;
+    if (!from.is_valid()) continue;
+    call.tensors[i] = read_array(operand.name, from);
+    const Form& form = call.tensors[i].form;
+    check_axes(operand.name, form, row.least_axes, row.most_axes, row.axes);
+    check_floating(operand.name, form);
+    if (like == nullptr) {
+      like = operand.name;
+      call.float64 = form.element == Element::kF64;
+    }
+    check_arithmetic(operand.name, form, like, call.float64);
+    if (form.shape[0] != rows[row.rows].first)
+      refuse("{} is {}; it must have a row for each of the {} {}", operand.name, text(form),
+             rows[row.rows].first, rows[row.rows].second);
+    if (form.axes > 1) check_features(operand.name, form);
+    set_member(&call.desc, operand.layout, layout_of(i, form));
+    set_member(&call.args, operand.data, address_of(call.tensors[i]));
+  }
+}
+
+void read_matrices(GraphCall& call, const Arguments& given) {
+  const bool per_node = call.desc.inputs == HEED_GRAPH_PER_NODE;
+  const bool edges = call.has(GraphCall::kEdgeData);
+  for (int i = 0; i < GraphCall::kMatrices; ++i) {
+    const Operand& row = GraphCall::kMatrixRows[i].matrix;
+    const nb::handle from = given.*row.given;
+    if (!from.is_valid()) continue;
+    const bool of_edges = i >= GraphCall::kOfNodes;
+    const bool apart = per_node && !of_edges;
+    const GraphCall::Tensor source = of_edges ? GraphCall::kEdgeData : GraphCall::kData;
+    if ((of_edges || per_node) && nb::isinstance<Weights>(from))
+      refuse_type("{} must be an array, not heed.Weights, which {}", row.name,
+                  of_edges ? "edges do not take" : "all nodes share");
+    if (of_edges && !edges) refuse("{} is given without edge_data", row.name);
+    Matrix& matrix = call.matrices[i];
+    matrix = read_matrix(row.name, from, apart ? 3 : 2);
+    const Form& form = matrix.array.form;
+    if (matrix.data != nullptr)
+      check_arithmetic(row.name, form, of_edges ? "edge_data" : call.like_name(), call.float64);
+    if (apart && form.shape[0] != call.info.nodes)
+      refuse("{} is {}; it must have a matrix for each of the {} nodes", row.name, text(form),
+             call.info.nodes);
+    if (apart) matrix.in = form.size(2);
+    check_in(row.name, matrix, GraphCall::kTensorRows[source].operand.name,
+             call.tensors[source].form.size(1));
+  }
+  for (int i = 0; i < GraphCall::kOfNodes && call.desc.inputs != HEED_GRAPH_SHARED; ++i) {
+    const Operand& bias = GraphCall::kMatrixRows[i].bias;
+    if ((given.*bias.given).is_valid())
+      refuse("{} is given; only matrices that all nodes share have biases", bias.name);
+  }
+  call.desc.bias_dtype =
+      read_biases(GraphCall::kMatrixRows, GraphCall::kMatrices, call.matrices, given, call.biases);
+  if (edges && !given.w_edge_key.is_valid() && !given.w_edge_value.is_valid())
+    refuse_type("edge_data is given without w_edge_key or w_edge_value");
+  place(GraphCall::kMatrixRows, GraphCall::kMatrices, call.matrices, call.biases, &call.desc,
+        &call.args);
+  if (per_node && call.info.nodes == 0)
+    call.args.w_query = call.args.w_key = call.args.w_value = nullptr;
+}
+
+void read_sizes(GraphCall& call, nb::handle heads) {
+  heed_graph_attention_desc& desc = call.desc;
+  const Form& query = call.tensors[GraphCall::kQuery].form;
+  const Form& key = call.tensors[GraphCall::kKey].form;
+  const Form& value = call.tensors[GraphCall::kValue].form;
+  const Matrix* const matrices = call.matrices;
+  if (heads.is_valid()) desc.heads = integer("heads", heads);
+  if (call.projected()) {
+    if (heads.is_valid() && desc.heads != query.size(2))
+      refuse("heads is {}; query is {}", desc.heads, text(query));
+    desc.heads = query.size(2);
+    if (key.size(2) != query.size(2) || key.size(1) != query.size(1) ||
+        value.size(2) != query.size(2))
+      refuse(
+          "query is {}, key is {}, value is {}; heads, and features of query and key, must be "
+          "the same",
+          text(query), text(key), text(value));
+    desc.features = query.size(1);
+    desc.value_features = value.size(1);
+  } else if (!heads.is_valid()) {
+    refuse_type("heads is None; it must be given with data");
+  }
+  if (desc.heads < 1) refuse("heads is {}; it must be at least 1", desc.heads);
+  if (!call.projected()) {
+    desc.features = features_of("w_query", matrices[GraphCall::kWQuery], desc.heads);
+    desc.value_features = features_of("w_value", matrices[GraphCall::kWValue], desc.heads);
+  }
+  check_columns("w_key", matrices[GraphCall::kWKey], desc.heads, desc.features);
+  check_columns("w_edge_key", matrices[GraphCall::kWEdgeKey], desc.heads, desc.features);
+  check_columns("w_edge_value", matrices[GraphCall::kWEdgeValue], desc.heads, desc.value_features);
+  const Form& bias = call.tensors[GraphCall::kEdgeBias].form;
+  if (bias.axes == 2 && bias.size(1) != desc.heads && bias.size(1) != 1)
+    refuse("edge_bias is {}; it must have a number for each of the {} heads, or one", text(bias),
+           desc.heads);
+  if (call.has(GraphCall::kData)) desc.width = call.tensors[GraphCall::kData].form.size(1);
+  if (call.has(GraphCall::kEdgeData))
+    desc.edge_width = call.tensors[GraphCall::kEdgeData].form.size(1);
+}
+
+void read_settings(GraphCall& call, const Arguments& given) {
+  heed_graph_attention_desc& desc = call.desc;
+  Arguments scores;
+  scores.scale = given.scale, scores.softcap = given.softcap;
+  scores.temperature = given.temperature, scores.hard = given.hard;
+  heed_attention_desc choices = HEED_ATTENTION_DESC_INIT;
+  read_choices(choices, scores);
+  desc.scale = choices.scale;
+  desc.softcap = choices.softcap;
+  desc.temperature = choices.temperature;
+  desc.hard = choices.hard;
+  if (desc.hard != 0 && given.temperature.is_valid())
+    refuse("temperature is given with hard, which has no denominator");
+  desc.steps = given.steps.is_valid() ? integer("steps", given.steps) : 1;
+  if (desc.steps < 1) refuse("steps is {}; it must be at least 1", desc.steps);
+  if (desc.steps > 1 && call.projected())
+    refuse("steps is {}; query, key and value do not change, so it must be 1: give data",
+           desc.steps);
+  const std::int64_t row =
+      desc.combine == HEED_COMBINE_CONCAT ? desc.heads * desc.value_features : desc.value_features;
+  if ((desc.steps > 1 || desc.residual != 0) && desc.width != row)
+    refuse("data has {} features; with {} it must have as many as a row of the result, {}",
+           desc.width, desc.residual != 0 ? "residual" : "steps above 1", row);
+}
+
+}  // namespace
+
+heed_layout heads_layout(const Form& form) {
+  heed_layout layout = layout_over(form);
+  layout.stride_row = form.strides[0];
+  layout.stride_head = form.axes == 2 ? form.strides[1] : 0;
+  layout.stride_feature = 0;
+  return layout;
+}
+
+void GraphCall::read(const Arguments& given) {
+  if (!given.graph.is_valid() || !nb::isinstance<Graph>(given.graph))
+    refuse_type("graph must be a heed.Graph, not {}", type_text(given.graph));
+  graph = nb::inst_ptr<Graph>(given.graph);
+  read(given, graph->info());
+}
+
+void GraphCall::read(const Arguments& given, const heed_graph_info& sizes) {
+  info = sizes;
+  read_inputs(*this, given);
+  read_tensors(*this, given);
+  read_matrices(*this, given);
+  desc.combine = read_combine(given.combine, HEED_COMBINE_MAX);
+  read_sizes(*this, given.heads);
+  read_settings(*this, given);
+  args.head_weights =
+      read_head_weights(desc.combine, given.head_weights, float64, desc.heads, head_weights);
+}
+
+void GraphCall::make_outputs(const Arguments& given) {
+  const Array& first = tensors[like()];
+  outputs.out = make_out(given.out, like_name(), first.kind, first.form.element, out_shape());
+  desc.out = out_layout(outputs.out.array.form);
+  args.out = outputs.out.data();
+  const Element real = float64 ? Element::kF64 : Element::kF32;
+  if (is_asked("return_lse", given.return_lse)) {
+    if (desc.hard != 0) refuse("return_lse is given with hard, which has no denominator");
+    outputs.lse = make_array(first.kind, real, {info.nodes, desc.heads});
+    args.lse = outputs.lse.data();
+  }
+  if (is_asked("return_weights", given.return_weights)) {
+    outputs.weights = make_array(first.kind, real, {info.edges_given, desc.heads});
+    args.weights = outputs.weights.data();
+  }
+}
+
+nb::object GraphCall::result(const Arguments& given) const {
+  return outputs.result(tensors[like()].kind, given.*kTensorRows[like()].operand.given);
+}
+
+Shape GraphCall::out_shape() const {
+  const bool concat = desc.combine == HEED_COMBINE_CONCAT;
+  const bool apart = concat && like() == kQuery;
+  const std::int64_t heads = concat ? desc.heads : 1;
+  if (apart) return {info.nodes, heads, desc.value_features};
+  return {info.nodes, heads * desc.value_features};
+}
+
+heed_layout GraphCall::out_layout(const Form& form) const {
+  heed_layout layout = layout_over(form);
+  if (form.axes == 2 && desc.combine == HEED_COMBINE_CONCAT)
+    layout.stride_head = desc.value_features * layout.stride_feature;
+  return layout;
+}
+
+double GraphCall::flops() const {
+  const auto row = static_cast<double>(desc.heads * (desc.features + desc.value_features));
+  const auto rows = static_cast<double>(info.edges) +
+                    static_cast<double>(info.nodes) * (2.0 * static_cast<double>(desc.width) +
+                                                       static_cast<double>(desc.edge_width));
+  return 2.0 * row * rows * static_cast<double>(desc.steps);
+}
+
+NamedForms GraphCall::forms() const {
+  NamedForms forms;
+  for (int i = 0; i < kTensors; ++i)
+    forms.emplace_back(kTensorRows[i].operand.name, tensors[i].form);
+  for (int i = 0; i < kMatrices; ++i)
+    forms.emplace_back(kMatrixRows[i].matrix.name, matrices[i].array.form);
+  forms.emplace_back("out", outputs.out.array.form);
+  return forms;
+}
+
+namespace {
+
+// ---- heed.graph_attention, heed.graph_attention_plan and heed.GraphAttentionPlan ----
+
+nb::object graph_attention(nb::handle arguments) {
+  const Arguments given = read_arguments("graph_attention", arguments, kOfGraphs, kForward);
+  GraphCall call;
+  call.read(given);
+  call.make_outputs(given);
+  const HeldContext held = hold_context(given.context);
+  check(without_gil(call.flops(), nullptr, [&] {
+    return heed_graph_attention(held.context, call.graph->get(), &call.desc, &call.args);
+  }));
+  return call.result(given);
+}
+
+struct OverGraph {
+  using Call = GraphCall;
+  using Plan =
+      CPlan<heed_graph_attention_plan, heed_graph_attention_info, heed_graph_attention_args>;
+
+  static constexpr const char* kMaker = "heed.graph_attention_plan";
+  static constexpr Plan::Functions kFunctions = {&heed_graph_attention_plan_destroy,
+                                                 &heed_graph_attention_plan_describe,
+                                                 &heed_graph_attention_plan_run};
+  static heed_status create(const heed_context* context, const Call& call,
+                            heed_graph_attention_plan** plan) {
+    return heed_graph_attention_plan_create(context, call.graph->get(), &call.desc, plan);
+  }
+};
+using GraphAttentionPlan = PlanOf<OverGraph>;
+
+GraphAttentionPlan* graph_attention_plan(nb::handle arguments) {
+  return new GraphAttentionPlan(
+      read_arguments("graph_attention_plan", arguments, kOfGraphs, kForward));
+}
+
+nb::object run(const GraphAttentionPlan& plan, nb::handle query, nb::handle key, nb::handle value,
+               nb::handle data, nb::handle edge_data, nb::handle edge_bias, nb::handle out) {
+  Arguments given;
+  given.query = unless_none(query), given.key = unless_none(key), given.value = unless_none(value);
+  given.data = unless_none(data), given.edge_data = unless_none(edge_data);
+  given.edge_bias = unless_none(edge_bias), given.out = unless_none(out);
+  return plan.run(given);
+}
+
+nb::dict describe_plan(const GraphAttentionPlan& plan) {
+  const heed_graph_attention_info info = plan.info();
+  return dict_of("isa", info.isa, "executor", info.executor, "threads", info.threads, "tasks",
+                 info.tasks, "workspace_bytes", info.workspace_bytes, "gathered_bytes",
+                 info.gathered_bytes);
+}
+
+// ---- heed.graph_attention_backward ----
+
+/// What is asked for of a gradient; nothing of what is not given.
+nb::handle wanted(const Gradients& gradients, const Operand& row, bool given) {
+  const nb::handle how = gradients.wanted(row, given);
+  if (!given && how.is_valid()) refuse("{} is wanted, but no {} is given", row.gradient, row.name);
+  return how;
+}
+
+/// In the order of heed.GraphGradients: tensors, matrices, biases, weights of heads.
+void add_gradients(Gradients& gradients, const GraphCall& call) {
+  for (int i = 0; i < GraphCall::kTensors; ++i) {
+    const Operand& row = GraphCall::kTensorRows[i].operand;
+    const Form& form = call.tensors[i].form;
+    const nb::handle how = wanted(gradients, row, form.axes > 0);
+    if (i == GraphCall::kEdgeBias && how.is_valid() && form.axes == 2 && form.size(1) > 1 &&
+        form.stride(1) == 0 && form.elements() > 0)
+      refuse("{} is wanted, but edge_bias repeats a number for all heads; give it as [edges]",
+             row.gradient);
+    if (const Gradient* to = gradients.add(row, how, form))
+      gradients.set_layout(row, layout_of(i, to->form()));
+  }
+  for (int i = 0; i < GraphCall::kMatrices; ++i) {
+    const Operand& row = GraphCall::kMatrixRows[i].matrix;
+    const Matrix& matrix = call.matrices[i];
+    if (const Gradient* to =
+            gradients.add(row, wanted(gradients, row, matrix.given()), matrix.array.form))
+      gradients.set_layout(row, matrix_layout(to->form()));
+  }
+  for (int i = 0; i < GraphCall::kOfNodes; ++i) {
+    const Operand& row = GraphCall::kMatrixRows[i].bias;
+    gradients.add_reals(row, wanted(gradients, row, call.biases[i].data != nullptr),
+                        call.matrices[i].out);
+  }
+  const Operand weights = HEED_VECTOR(GraphApi, head_weights);
+  gradients.add_reals(weights, wanted(gradients, weights, call.args.head_weights != nullptr),
+                      call.desc.heads);
+}
+
+void check_differentiable(const GraphCall& call) {
+  if (call.desc.hard != 0)
+    refuse_unsupported("hard is True; it must be False: hard attention is not differentiable");
+  for (int i = 0; i < GraphCall::kMatrices; ++i)
+    if (call.matrices[i].prepared != nullptr)
+      refuse_unsupported(
+          "{} is heed.Weights; gradients need the array that they were made from, and its bias",
+          GraphCall::kMatrixRows[i].matrix.name);
+  if (call.info.reverse == 0) refuse("graph was made without reverse=True, which gradients need");
+}
+
+nb::object graph_attention_backward(nb::handle arguments) {
+  const Arguments given = read_arguments("graph_attention_backward", arguments, kOfGraphs,
+                                         kBackward & ~unsigned{kAsked});
+  GraphCall call;
+  call.read(given);
+  check_differentiable(call);
+  const Array& like = call.tensors[call.like()];
+  heed_graph_attention_backward_desc desc = HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT;
+  heed_graph_attention_backward_args args = HEED_GRAPH_ATTENTION_BACKWARD_ARGS_INIT;
+  desc.attention = &call.desc;
+  args.attention = &call.args;
+  Gradients gradients(given, call.like_name(), like.kind, like.form.element, &desc, &args);
+  desc.accumulate = gradients.accumulates() ? 1 : 0;
+  call.desc.out.dtype = dtype_of(like.form.element);  // which says what steps round to
+  const Array from_out = gradients.read_like_out("grad_out", given.grad_out, call.out_shape());
+  desc.grad_out = call.out_layout(from_out.form);
+  args.grad_out = address_of(from_out);
+  Array from_lse;
+  if (given.grad_lse.is_valid()) {
+    from_lse =
+        gradients.read_like_lse("grad_lse", given.grad_lse, {call.info.nodes, call.desc.heads});
+    desc.grad_lse = heads_layout(from_lse.form);
+    args.grad_lse = address_of(from_lse);
+  }
+  add_gradients(gradients, call);
+  const HeldContext held = hold_context(given.context);
+  constexpr double kPasses = 3;  // by destination, and by source with twice the products
+  check(without_gil(kPasses * call.flops(), nullptr, [&] {
+    return heed_graph_attention_backward(held.context, call.graph->get(), &desc, &args);
+  }));
+  return gradients.result(names().graph_gradients,
+                          given.*GraphCall::kTensorRows[call.like()].operand.given);
 }
 
 }  // namespace
@@ -160,355 +598,34 @@ In C: heed_graph_create with offsets.)");
          "by source too. In C: heed_graph_describe.");
   graph.def("__repr__", &representation);
   refuse_pickling(graph, "it lies as this computer reads it: pickle sources and destinations");
-}
+  nb::class_<GraphAttentionPlan> plan(
+      module, "GraphAttentionPlan",
+      R"(Attention over one graph, of fixed shapes, strides, types and settings, made by
+heed.graph_attention_plan.
 
-heed_layout layout_over(const Form& form) {
-  heed_layout layout = HEED_LAYOUT_INIT;
-  if (form.axes == 0) return layout;
-  layout = layout_of(form, true);
-  if (form.axes == 3) return layout;
-  layout.stride_row = form.stride(2);
-  layout.stride_head = 0;
-  return layout;
-}
+A call takes exactly the arrays among query, key, value, data, edge_data, edge_bias and out that the
+plan was made with, in the same shapes, strides and types. The plan keeps the graph, and the matrices
+and biases that it was given, which it reads anew in every call. Any threads may call one plan at
+once: it keeps a workspace for each.
 
-heed_layout heads_layout(const Form& form) {
-  heed_layout layout = layout_over(form);
-  if (form.axes == 0) return layout;
-  layout.stride_row = form.strides[0];
-  layout.stride_head = form.axes == 2 ? form.strides[1] : 0;
-  layout.stride_feature = 0;
-  return layout;
-}
-
-namespace {
-
-void read_sizes(GraphCall& call, nb::handle heads) {
-  heed_graph_attention_desc& desc = call.desc;
-  const Form& query = call.tensors[GraphCall::kQuery].form;
-  const Form& key = call.tensors[GraphCall::kKey].form;
-  const Form& value = call.tensors[GraphCall::kValue].form;
-  const bool projected = desc.inputs == HEED_GRAPH_PROJECTED;
-  if (!heads.is_none()) desc.heads = integer("heads", heads);
-  if (projected) {
-    if (!heads.is_none() && desc.heads != query.size(2))
-      refuse("heads is %lld; query is %s", static_cast<long long>(desc.heads), text(query).c_str());
-    desc.heads = query.size(2);
-    if (key.size(2) != query.size(2) || key.size(1) != query.size(1) ||
-        value.size(2) != query.size(2))
-      refuse(
-          "query is %s, key is %s, value is %s; heads, and features of query and key, must be "
-          "the same",
-          text(query).c_str(), text(key).c_str(), text(value).c_str());
-    desc.features = query.size(1);
-    desc.value_features = value.size(1);
-  } else if (heads.is_none()) {
-    refuse_type("heads is None; it must be given with data");
-  }
-  if (desc.heads < 1)
-    refuse("heads is %lld; it must be at least 1", static_cast<long long>(desc.heads));
-  if (!projected) {
-    desc.features = features_of("w_query", call.matrices[GraphCall::kWQuery], desc.heads);
-    desc.value_features = features_of("w_value", call.matrices[GraphCall::kWValue], desc.heads);
-  }
-  check_columns("w_key", call.matrices[GraphCall::kWKey], desc.heads, desc.features);
-  check_columns("w_edge_key", call.matrices[GraphCall::kWEdgeKey], desc.heads, desc.features);
-  check_columns("w_edge_value", call.matrices[GraphCall::kWEdgeValue], desc.heads,
-                desc.value_features);
-  const Form& bias = call.tensors[GraphCall::kEdgeBias].form;
-  if (bias.axes == 2 && bias.size(1) != desc.heads && bias.size(1) != 1)
-    refuse("edge_bias is %s; it must have a number for each of the %lld heads, or one",
-           text(bias).c_str(), static_cast<long long>(desc.heads));
-  if (call.tensors[GraphCall::kData].form.axes > 0)
-    desc.width = call.tensors[GraphCall::kData].form.size(1);
-  if (call.tensors[GraphCall::kEdgeData].form.axes > 0)
-    desc.edge_width = call.tensors[GraphCall::kEdgeData].form.size(1);
-}
-
-void read_settings(GraphCall& call, const GraphArguments& arguments) {
-  heed_graph_attention_desc& desc = call.desc;
-  const Options scores = read_options("graph_attention", arguments.scores);
-  heed_attention_desc choices = HEED_ATTENTION_DESC_INIT;
-  read_choices(choices, scores);
-  desc.scale = choices.scale;
-  desc.softcap = choices.softcap;
-  desc.temperature = choices.temperature;
-  desc.hard = choices.hard;
-  if (desc.hard != 0 && scores.temperature.is_valid())
-    refuse("temperature is given with hard, which has no denominator");
-  desc.steps = integer("steps", arguments.settings[3]);
-  if (desc.steps < 1)
-    refuse("steps is %lld; it must be at least 1", static_cast<long long>(desc.steps));
-  if (desc.steps > 1 && desc.inputs == HEED_GRAPH_PROJECTED)
-    refuse("steps is %lld; query, key and value do not change, so it must be 1: give data",
-           static_cast<long long>(desc.steps));
-  const std::int64_t row =
-      desc.combine == HEED_COMBINE_CONCAT ? desc.heads * desc.value_features : desc.value_features;
-  if ((desc.steps > 1 || desc.residual != 0) && desc.width != row)
-    refuse("data has %lld features; with %s it must have as many as a row of the result, %lld",
-           static_cast<long long>(desc.width), desc.residual != 0 ? "residual" : "steps above 1",
-           static_cast<long long>(row));
-}
-
-void place(GraphCall& call) {
-  heed_graph_attention_desc& desc = call.desc;
-  heed_graph_attention_args& args = call.args;
-  const Array* const t = call.tensors;
-  const auto pointer = [](const Array& array) -> const void* {
-    return array.form.axes > 0 ? address_of(array) : nullptr;
-  };
-  desc.query = layout_over(t[GraphCall::kQuery].form), args.query = pointer(t[GraphCall::kQuery]);
-  desc.key = layout_over(t[GraphCall::kKey].form), args.key = pointer(t[GraphCall::kKey]);
-  desc.value = layout_over(t[GraphCall::kValue].form), args.value = pointer(t[GraphCall::kValue]);
-  desc.data = layout_over(t[GraphCall::kData].form), args.data = pointer(t[GraphCall::kData]);
-  desc.edge_data = layout_over(t[GraphCall::kEdgeData].form);
-  args.edge_data = pointer(t[GraphCall::kEdgeData]);
-  desc.edge_bias = heads_layout(t[GraphCall::kEdgeBias].form);
-  args.edge_bias = pointer(t[GraphCall::kEdgeBias]);
-  const Matrix* const m = call.matrices;
-  desc.w_query = m[GraphCall::kWQuery].layout;
-  desc.w_key = m[GraphCall::kWKey].layout;
-  desc.w_value = m[GraphCall::kWValue].layout;
-  if (call.info.nodes > 0 || desc.inputs != HEED_GRAPH_PER_NODE) {
-    args.w_query = m[GraphCall::kWQuery].data;
-    args.w_key = m[GraphCall::kWKey].data;
-    args.w_value = m[GraphCall::kWValue].data;
-  }
-  desc.w_edge_key = m[GraphCall::kWEdgeKey].layout;
-  args.w_edge_key = m[GraphCall::kWEdgeKey].data;
-  desc.w_edge_value = m[GraphCall::kWEdgeValue].layout;
-  args.w_edge_value = m[GraphCall::kWEdgeValue].data;
-  args.p_query = m[GraphCall::kWQuery].prepared, args.b_query = call.biases[0].data;
-  args.p_key = m[GraphCall::kWKey].prepared, args.b_key = call.biases[1].data;
-  args.p_value = m[GraphCall::kWValue].prepared, args.b_value = call.biases[2].data;
-}
-
-void make_out(GraphCall& call, nb::handle given) {
-  const Array& like = call.tensors[call.like()];
-  const Shape sizes = call.out_shape();
-  const std::int64_t* const shape = sizes.sizes.data();
-  const int axes = sizes.axes();
-  call.out_given = !given.is_none();
-  if (call.out_given) {
-    call.out = take_out(given, shape, axes, kGraphTensors[call.like()], like.form.element);
-    call.outputs.out = nb::borrow(given);
-    call.args.out = address_of(call.out);
-  } else {
-    Made made = make_array(like.kind, like.form.element, shape, axes);
-    call.out.form = contiguous_form(like.form.element, shape, axes);
-    call.outputs.out = std::move(made.object);
-    call.args.out = made.data;
-  }
-  call.desc.out = call.out_layout(call.out.form);
-}
-
-void make_outputs_beside_out(GraphCall& call, const nb::tuple& settings) {
-  const heed_graph_info& info = call.info;
-  const Kind& kind = call.tensors[call.like()].kind;
-  const Element real = call.float64 ? Element::kF64 : Element::kF32;
-  if (flag("return_lse", settings[4])) {
-    if (call.desc.hard != 0) refuse("return_lse is given with hard, which has no denominator");
-    const std::int64_t shape[] = {info.nodes, call.desc.heads};
-    Made made = make_array(kind, real, shape, 2);
-    call.outputs.lse = std::move(made.object);
-    call.args.lse = made.data;
-  }
-  if (flag("return_weights", settings[5])) {
-    const std::int64_t shape[] = {info.edges_given, call.desc.heads};
-    Made made = make_array(kind, real, shape, 2);
-    call.outputs.weights = std::move(made.object);
-    call.args.weights = made.data;
-  }
-}
-
-}  // namespace
-
-void GraphCall::read(const GraphArguments& arguments) {
-  if (!nb::isinstance<Graph>(arguments.graph))
-    refuse_type("graph must be a heed.Graph, not %s", type_text(arguments.graph).c_str());
-  graph = nb::inst_ptr<Graph>(arguments.graph);
-  read(arguments, graph->info());
-}
-
-void GraphCall::read(const GraphArguments& arguments, const heed_graph_info& sizes) {
-  info = sizes;
-  read_inputs(*this, arguments);
-  read_tensors(*this, arguments);
-  read_matrices(*this, arguments);
-  desc.combine = read_combine(arguments.settings[1], HEED_COMBINE_MAX);
-  read_sizes(*this, arguments.settings[0]);
-  read_settings(*this, arguments);
-  args.head_weights = read_head_weights(desc.combine, arguments.parameter(kHeadWeights), float64,
-                                        desc.heads, head_weights);
-  place(*this);
-}
-
-void GraphCall::make_outputs(const GraphArguments& arguments) {
-  make_out(*this, arguments.out);
-  make_outputs_beside_out(*this, arguments.settings);
-}
-
-Shape GraphCall::out_shape() const {
-  const bool concat = desc.combine == HEED_COMBINE_CONCAT;
-  const bool apart = concat && like() == kQuery;
-  const std::int64_t heads = concat ? desc.heads : 1;
-  if (apart) return Shape({info.nodes, heads, desc.value_features}, 0);
-  return Shape({info.nodes, heads * desc.value_features}, 0);
-}
-
-heed_layout GraphCall::out_layout(const Form& form) const {
-  heed_layout layout = layout_over(form);
-  if (form.axes == 2 && desc.combine == HEED_COMBINE_CONCAT)
-    layout.stride_head = desc.value_features * layout.stride_feature;
-  return layout;
-}
-
-nb::object GraphCall::result(const GraphArguments& arguments) const {
-  return outputs.result(tensors[like()].kind, out_given, arguments.tensor(like()));
-}
-
-double GraphCall::flops() const {
-  const auto row = static_cast<double>(desc.heads * (desc.features + desc.value_features));
-  const auto rows = static_cast<double>(info.edges) +
-                    static_cast<double>(info.nodes) * (2.0 * static_cast<double>(desc.width) +
-                                                       static_cast<double>(desc.edge_width));
-  return 2.0 * row * rows * static_cast<double>(desc.steps);
-}
-
-// ---- What attention over a graph is given: which arrays and matrices, and of which shapes ----
-
-const char* const kGraphTensors[GraphCall::kTensors] = {"query", "key",       "value",
-                                                        "data",  "edge_data", "edge_bias"};
-const NamedMatrix kGraphMatrices[GraphCall::kMatrices] = {{"w_query", "b_query"},
-                                                          {"w_key", "b_key"},
-                                                          {"w_value", "b_value"},
-                                                          {"w_edge_key", nullptr},
-                                                          {"w_edge_value", nullptr}};
-
-namespace {
-
-struct Axes {
-  int least;
-  int most;
-  const char* text;
-};
-constexpr Axes kAxes[GraphCall::kTensors] = {
-    {3, 3, "[nodes, heads, features]"}, {3, 3, "[nodes, heads, features]"},
-    {3, 3, "[nodes, heads, features]"}, {2, 2, "[nodes, width]"},
-    {2, 2, "[edges, edge width]"},      {1, 2, "[edges, heads], or [edges] for all heads"}};
-
-}  // namespace
-
-void read_tensors(GraphCall& call, const GraphArguments& arguments) {
-  const heed_graph_info& info = call.info;
-  const char* like = nullptr;
-  for (int i = 0; i < GraphCall::kTensors; ++i) {
-    const nb::handle from = arguments.tensor(i);
-    if (from.is_none()) continue;
-    const char* name = kGraphTensors[i];
-    Array& tensor = call.tensors[i];
-    tensor = read_array(name, from);
-    const Form& form = tensor.form;
-    if (form.axes < kAxes[i].least || form.axes > kAxes[i].most)
-      refuse("%s has shape %s; it must have axes %s", name,
-             shape_text(form.shape, form.axes).c_str(), kAxes[i].text);
-    check_floating(name, form);
-    if (like == nullptr) {
-      like = name;
-      call.float64 = form.element == Element::kF64;
-    }
-    check_arithmetic(name, form, like, call.float64);
-    const bool over_edges = i == GraphCall::kEdgeData || i == GraphCall::kEdgeBias;
-    const bool of_sources =
-        info.source_nodes > 0 && (i == GraphCall::kKey || i == GraphCall::kValue);
-    const std::int64_t rows = over_edges   ? info.edges_given
-                              : of_sources ? info.source_nodes
-                                           : info.nodes;
-    if (form.shape[0] != rows)
-      refuse("%s is %s; it must have a row for each of the %lld %s", name, text(form).c_str(),
-             static_cast<long long>(rows),
-             over_edges   ? "edges given"
-             : of_sources ? "source_nodes"
-                          : "nodes");
-    if (form.axes > 1 && form.size(1) == 0)
-      refuse("%s is %s; it must have features", name, text(form).c_str());
-  }
-}
-
-void read_inputs(GraphCall& call, const GraphArguments& arguments) {
-  const bool projected = arguments.has_tensor(GraphCall::kQuery);
-  if (!projected && call.info.source_nodes > 0)
-    refuse_type("query is None; a graph with source_nodes takes query, key and value");
-  for (int i = 0; i < 3; ++i) {
-    const int tensor = GraphCall::kQuery + i;
-    const char* name = kGraphTensors[tensor];
-    const bool is_given = arguments.has_tensor(tensor);
-    if (is_given != projected)
-      refuse_type("query is %s but %s is %s; give query, key and value, or none of them",
-                  projected ? "given" : "None", name, is_given ? "given" : "None");
-  }
-  for (int i = 0; i < 3; ++i) {
-    const char* matrix = kGraphMatrices[i].name;
-    if (projected && arguments.has_parameter(i))
-      refuse("%s is given beside query, key and value; it belongs to data", matrix);
-    if (!projected && !arguments.has_parameter(i))
-      refuse_type("%s is None; give query, key and value, or data with w_query, w_key and w_value",
-                  matrix);
-  }
-  const bool residual = flag("residual", arguments.settings[2]);
-  call.desc.residual = residual ? 1 : 0;
-  if (arguments.has_tensor(GraphCall::kData) != (!projected || residual))
-    refuse_type("data is %s", projected
-                                  ? (residual ? "None; residual=True adds to it"
-                                              : "given beside query, key and value, which "
-                                                "only residual=True needs")
-                                  : "None; w_query, w_key and w_value are multiplied with it");
-  if (projected) return;
-  const nb::handle first = arguments.parameter(GraphCall::kWQuery);
-  const bool per_node =
-      !nb::isinstance<Weights>(first) && read_array("w_query", first).form.axes == 3;
-  call.desc.inputs = per_node ? HEED_GRAPH_PER_NODE : HEED_GRAPH_SHARED;
-}
-
-void read_matrices(GraphCall& call, const GraphArguments& arguments) {
-  const bool per_node = call.desc.inputs == HEED_GRAPH_PER_NODE;
-  const Array* const tensors = call.tensors;
-  for (int i = 0; i < GraphCall::kMatrices; ++i) {
-    if (!arguments.has_parameter(i)) continue;
-    const NamedMatrix& names = kGraphMatrices[i];
-    const bool of_edges = i >= GraphCall::kWEdgeKey;
-    const nb::handle from = arguments.parameter(i);
-    if ((of_edges || per_node) && nb::isinstance<Weights>(from))
-      refuse_type("%s must be an array, not heed.Weights, which %s", names.name,
-                  of_edges ? "edges do not take" : "all nodes share");
-    if (of_edges && !arguments.has_tensor(GraphCall::kEdgeData))
-      refuse("%s is given without edge_data", names.name);
-    Matrix& matrix = call.matrices[i];
-    matrix = read_matrix(names.name, from, per_node && !of_edges ? 3 : 2);
-    const Form& form = matrix.array.form;
-    if (matrix.data != nullptr)
-      check_arithmetic(names.name, form, of_edges ? "edge_data" : kGraphTensors[call.like()],
-                       call.float64);
-    if (per_node && !of_edges) {
-      const std::int64_t nodes = call.info.nodes;
-      if (form.shape[0] != nodes)
-        refuse("%s is %s; it must have a matrix for each of the %lld nodes", names.name,
-               text(form).c_str(), static_cast<long long>(nodes));
-      matrix.in = form.size(2);
-    }
-    const Form& source = tensors[of_edges ? GraphCall::kEdgeData : GraphCall::kData].form;
-    check_in(names.name, matrix, of_edges ? "edge_data" : "data", source.size(1));
-  }
-  for (int i = 0; i < 3 && call.desc.inputs != HEED_GRAPH_SHARED; ++i)
-    if (arguments.has_parameter(GraphCall::kBQuery + i))
-      refuse("%s is given; only matrices that all nodes share have biases",
-             kGraphMatrices[i].bias_name);
-  call.desc.bias_dtype = read_biases(kGraphMatrices, call.matrices, 3, arguments.parameters,
-                                     GraphCall::kBQuery, call.biases);
-  const bool edges = arguments.has_tensor(GraphCall::kEdgeData);
-  if (edges && !arguments.has_parameter(GraphCall::kWEdgeKey) &&
-      !arguments.has_parameter(GraphCall::kWEdgeValue))
-    refuse_type("edge_data is given without w_edge_key or w_edge_value");
+In C: heed_graph_attention_plan.)");
+  method(plan,
+         "def __call__(self, query: typing.Any | None = None, key: typing.Any | None = None, "
+         "value: typing.Any | None = None, *, data: typing.Any | None = None, "
+         "edge_data: typing.Any | None = None, edge_bias: typing.Any | None = None, "
+         "out: typing.Any | None = None) -> typing.Any",
+         &run, "Computes what heed.graph_attention would. In C: heed_graph_attention_plan_run.");
+  method(plan, "def describe(self) -> dict[str, object]", &describe_plan,
+         "How it computes: isa, executor, threads, tasks, workspace_bytes, gathered_bytes (of "
+         "keys and values, read through edges in a step). In C: "
+         "heed_graph_attention_plan_describe.");
+  refuse_pickling(plan,
+                  "it is made for this computer: make it anew with heed.graph_attention_plan");
+  internal(module, "def graph_attention(arguments: object) -> typing.Any", &graph_attention);
+  internal(module, "def graph_attention_plan(arguments: object) -> GraphAttentionPlan",
+           &graph_attention_plan);
+  internal(module, "def graph_attention_backward(arguments: object) -> typing.Any",
+           &graph_attention_backward);
 }
 
 }  // namespace heed::python

@@ -1,25 +1,72 @@
-// heed._heed: heed.h for the package heed.
-#include "api/python/module/bind.hpp"
+// heed._heed: heed.h for the package heed; and what this build can do here, for heed.info.
+#include "api/python/module/array.hpp"
+#include "api/python/module/signature.hpp"
+
+namespace heed::python {
+namespace {
+
+nb::dict isas() {
+  nb::dict all;
+  for (std::size_t i = 0; i < heed_isa_count(); ++i) {
+    heed_isa_info info = HEED_ISA_INFO_INIT;
+    check(heed_isa_get(i, &info));
+    nb::dict one;
+    one["usable"] = info.usable != 0;
+    one["lanes"] = info.lanes;
+    one["panel"] = info.panel;
+    all[info.name] = one;
+  }
+  return all;
+}
+
+nb::list executors() {
+  nb::list all;
+  for (std::size_t i = 0; i < heed_executor_count(); ++i) all.append(heed_executor_name(i));
+  return all;
+}
+
+nb::list products() {
+  nb::list all;
+  for (std::size_t i = 0; i < heed_product_count(); ++i) all.append(heed_product_name(i));
+  return all;
+}
+
+/// How heed sees an array, for tests: nothing is copied.
+nb::dict seen(nb::handle array) {
+  const Array read = read_array("array", array);
+  const auto numbers = [&](const std::int64_t* of) {
+    nb::list all;
+    for (int axis = 0; axis < read.form.axes; ++axis) all.append(of[axis]);
+    return nb::tuple(all);
+  };
+  nb::dict said;
+  said["address"] = reinterpret_cast<std::uintptr_t>(read.data);
+  said["dtype"] = name_of(read.form.element);
+  said["shape"] = numbers(read.form.shape);
+  said["strides"] = numbers(read.form.strides);
+  said["writable"] = read.writable;
+  return said;
+}
+
+}  // namespace
+
+}  // namespace heed::python
 
 NB_MODULE(_heed, module) {
   using namespace heed::python;
   module.doc() = "The compiled part of heed; see there.";
   nb::set_leak_warnings(false);  // the default context lives as long as the process
   bind_context(module);
-  bind_attention(module);
-  bind_backward(module);
-  bind_plan(module);
-  bind_merge(module);
   bind_weights(module);
-  bind_kept(module);
-  bind_multihead(module);
-  bind_multihead_backward(module);
-  bind_project(module);
+  bind_dense(module);
+  bind_rows(module);
+  bind_block(module);
   bind_graph(module);
-  bind_graph_attention(module);
-  bind_graph_backward(module);
   bind_cache(module);
   bind_mpi(module);
-  bind_rotate(module);
-  bind_information(module);
+  module.attr("version") = heed_version_string();
+  internal(module, "def seen(array: object) -> dict[str, typing.Any]", &seen);
+  internal(module, "def isas() -> dict[str, dict[str, int]]", &isas);
+  internal(module, "def executors() -> list[str]", &executors);
+  internal(module, "def products() -> list[str]", &products);
 }

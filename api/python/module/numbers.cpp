@@ -21,8 +21,7 @@ std::string place_of(const char* name, std::size_t index) {
 template <class T>
 T narrowed(const char* name, std::size_t index, std::int64_t value) {
   if (value < std::numeric_limits<T>::min() || value > std::numeric_limits<T>::max())
-    refuse("%s is %lld; it must fit in %zu bits", place_of(name, index).c_str(),
-           static_cast<long long>(value), 8 * sizeof(T));
+    refuse("{} is {}; it must fit in {} bits", place_of(name, index), value, 8 * sizeof(T));
   return static_cast<T>(value);
 }
 
@@ -31,7 +30,7 @@ template <class Real>
 Real as_real(const char* name, double value) {
   constexpr auto kMost = static_cast<double>(std::numeric_limits<Real>::max());
   if (std::isfinite(value) && std::fabs(value) > kMost)
-    refuse("%s is %g; it must be at most %g, the largest number of the arithmetic's type", name,
+    refuse("{} is {}; it must be at most {}, the largest number of the arithmetic's type", name,
            value, kMost);
   return static_cast<Real>(value);
 }
@@ -106,7 +105,7 @@ void append(const char* name, const Array& from, std::vector<T>& to) {
   const bool whole = std::is_integral_v<T>;
   const bool fits = form.element != Element::kF8E4M3 && !(whole && is_floating(form.element));
   if (count > 0 && !fits)
-    refuse_type("%s is %s; it must be of %s", name, name_of(form.element),
+    refuse_type("{} is {}; it must be of {}", name, name_of(form.element),
                 whole ? "integers" : "floating numbers of 16 bits or more");
   to.reserve(static_cast<std::size_t>(count));
   const auto* data = static_cast<const char*>(from.data);
@@ -131,8 +130,7 @@ const T* begin_of(const std::vector<T>& copy) {
 
 void check_axes(const char* name, const Array& array, int axes) {
   if (array.form.axes != axes)
-    refuse("%s has shape %s; it must have %d %s", name,
-           shape_text(array.form.shape, array.form.axes).c_str(), axes,
+    refuse("{} has shape {}; it must have {} {}", name, shape_text(array.form), axes,
            axes == 1 ? "axis" : "axes");
 }
 
@@ -142,13 +140,12 @@ Table<T> copied_table(const char* name, const nb::list& rows) {
   std::vector<T>& copy = table.entries.copy;
   for (nb::handle row : rows) {
     if (!is_sequence(row))
-      refuse_type("%s must be an array, or a sequence of rows, not of %s", name,
-                  type_text(row).c_str());
+      refuse_type("{} must be an array, or a sequence of rows, not of {}", name, type_text(row));
     const nb::list entries(row);
     const auto columns = static_cast<std::int64_t>(nb::len(entries));
     if (table.rows > 0 && columns != table.columns)
-      refuse("%s has rows of %lld and %lld entries; all must have the same number", name,
-             static_cast<long long>(table.columns), static_cast<long long>(columns));
+      refuse("{} has rows of {} and {} entries; all must have the same number", name, table.columns,
+             columns);
     table.columns = table.stride = columns;
     ++table.rows;
     append(name, entries, copy);
@@ -165,10 +162,10 @@ double number(const char* name, nb::handle from) {
   nb::python_error error;
   const std::string type = type_text(from);
   if (error.matches(PyExc_OverflowError) && PyLong_Check(from.ptr()) != 0)
-    refuse("%s is an int that is too large for float64", name);
+    refuse("{} is an int that is too large for float64", name);
   if (!error.matches(PyExc_TypeError)) throw error;
   error.restore();
-  refuse_type("%s must be a number, not %s", name, type.c_str());
+  refuse_type("{} must be a number, not {}", name, type);
 }
 
 template <class Real>
@@ -184,13 +181,14 @@ bool is_integer(nb::handle from) {
 }
 
 std::int64_t integer(const char* name, nb::handle from) {
+  if (!from.is_valid()) from = Py_None;
   PyObject* index = PyNumber_Index(from.ptr());
   if (index == nullptr) {
     nb::python_error error;
     if (!error.matches(PyExc_TypeError)) throw error;
     const std::string type = type_text(from);
     error.restore();
-    refuse_type("%s must be an int, not %s", name, type.c_str());
+    refuse_type("{} must be an int, not {}", name, type);
   }
   const nb::object held = nb::steal(index);
   int overflow = 0;
@@ -199,20 +197,20 @@ std::int64_t integer(const char* name, nb::handle from) {
   PyObject* digits = PyObject_Str(index);  // Python refuses to make thousands of them
   if (digits == nullptr) forget(PyExc_ValueError);
   const nb::object text = nb::steal(digits);
-  refuse("%s is %s; it must fit in 64 bits", name,
+  refuse("{} is {}; it must fit in 64 bits", name,
          text.is_valid() ? nb::borrow<nb::str>(text).c_str() : "an int of thousands of digits");
 }
 
 int file_descriptor(nb::handle from) {
   const std::int64_t number = integer("descriptor", from);
   if (number < 0 || number > std::numeric_limits<int>::max())
-    refuse("descriptor is %lld; it must be that of an open file", static_cast<long long>(number));
+    refuse("descriptor is {}; it must be that of an open file", number);
   return static_cast<int>(number);
 }
 
 bool flag(const char* name, nb::handle from) {
   if (PyBool_Check(from.ptr()) == 0)
-    refuse_type("%s must be True or False, not %s", name, nb::repr(from).c_str());
+    refuse_type("{} must be True or False, not {}", name, nb::repr(from));
   return from.ptr() == Py_True;
 }
 

@@ -1,60 +1,53 @@
 // Results, in arrays of the caller's library or where the caller wants them.
 #pragma once
 
-#include <initializer_list>
+#include <utility>
 #include <vector>
 
-#include "api/python/module/call.hpp"
+#include "api/python/module/array.hpp"
 
 namespace heed::python {
 
-/// A new contiguous array, and where its elements lie.
-struct Made {
-  nb::object object;
-  void* data = nullptr;
+/// Names of arrays, and what plans are made for of each.
+using NamedForms = std::vector<std::pair<const char*, Form>>;
+
+/// The address of an array, null if it has no elements, so never of one that is given: heed takes
+/// null for "not given".
+inline void* address_of(const Array& array) {
+  return array.form.elements() == 0 ? nullptr : array.data;
+}
+
+/// A new contiguous array, or the caller's, and the object that is given back.
+struct Output {
+  nb::object object;  // invalid where it is not asked for
+  Array array;
+  bool given = false;
+
+  void* data() const { return address_of(array); }
+  /// As the library of `like` has it, if make_array could not make that; None where there is none.
+  nb::object handed(const Kind& kind, nb::handle like) const;
 };
 
-/// Of NumPy for what has no better. With `zeroed` its elements are 0.
-Made make_array(const Kind& kind, Element element, const std::int64_t* shape, int axes,
-                bool zeroed = false);
+/// New, of NumPy for what has no better. With `zeroed` its elements are 0.
+Output make_array(const Kind& kind, Element element, const Shape& shape, bool zeroed = false);
 
-/// The result as the library of `like` has it, if make_array could not make that.
-nb::object as_kind_of(const Kind& kind, nb::handle like, nb::object made);
-
-/// The sizes of a result, without the axes that the inputs lack.
-struct Shape {
-  std::vector<std::int64_t> sizes;
-
-  Shape(std::initializer_list<std::int64_t> all, int lacking)
-      : sizes(all.begin() + lacking, all.end()) {}
-  int axes() const { return static_cast<int>(sizes.size()); }
-};
-
-/// Whether packed rows of the result belong to no sequence: nothing writes them.
-bool leaves_rows(const Call& call);
-
-Shape out_shape(const Call& call);
-Shape lse_shape(const Call& call);
-
-/// The caller's out, which must have the result's shape and be float64 where `like` is.
-Array take_out(nb::handle given, const std::int64_t* shape, int axes, const char* like,
-               Element element);
+/// The caller's out, which must have the result's shape and be float64 where `like` is; or a new
+/// one, where `given` is null.
+Output make_out(nb::handle given, const char* like, const Kind& kind, Element element,
+                const Shape& shape, bool zeroed = false);
 
 /// What a call gives back: out, or heed.Result if more is asked for.
 struct Outputs {
-  nb::object out;
-  nb::object lse;
-  nb::object weights;
-  nb::object column_sums;
+  Output out;
+  Output lse;
+  Output weights;
+  Output column_sums;
 
   /// `like` is what results are of the kind of.
-  nb::object result(const Kind& kind, bool out_given, nb::handle like) const;
+  nb::object result(const Kind& kind, nb::handle like) const;
 };
 
-/// Lays out in call.desc and call.args what is asked for. `out` is the caller's, or null.
-Outputs make_outputs(Call& call, const Options& options, nb::handle out);
-
-/// The same of everything but out.
-void add_outputs_beside_out(Call& call, const Options& options, Outputs& outputs);
+/// Whether what may be asked for is.
+bool is_asked(const char* name, nb::handle given);
 
 }  // namespace heed::python

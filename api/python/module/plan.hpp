@@ -5,11 +5,12 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <iterator>
+#include <cstring>
+#include <string>
+#include <utility>
 
 #include "api/python/module/call.hpp"
 #include "api/python/module/context.hpp"
-#include "api/python/module/outputs.hpp"
 
 namespace heed::python {
 
@@ -19,17 +20,11 @@ namespace heed::python {
 /// it could take longer than the call.
 constexpr double kBriefFlops = 1e6;
 
-/// Of attention without masks.
-inline double flops_of(const heed_attention_desc& desc) {
-  return 2.0 * static_cast<double>(desc.features + desc.value_features) *
-         static_cast<double>(desc.batch * desc.query_heads) *
-         static_cast<double>(desc.query_length) * static_cast<double>(desc.key_length);
-}
-
-/// Runs `compute` with or without the GIL. Score functions may need it in other threads.
+/// Runs `compute` with or without the GIL. Score functions, of which one may be given, may need it
+/// in other threads.
 template <class Compute>
-auto without_gil(double flops, const ScoreFunction& scores, Compute&& compute) {
-  if (flops < kBriefFlops && scores.function == nullptr) return compute();
+auto without_gil(double flops, const ScoreFunction* scores, Compute&& compute) {
+  if (flops < kBriefFlops && (scores == nullptr || scores->function == nullptr)) return compute();
   const nb::gil_scoped_release released;
   return compute();
 }
@@ -71,64 +66,62 @@ class Workspaces {
   std::array<std::atomic<void*>, 8> spare_ = {};
 };
 
-// ---- What a plan keeps of the call that it was made with ----
+/// At a multiple of HEED_WORKSPACE_ALIGNMENT; to be freed. `of` says in messages what it is for.
+void* aligned_memory(std::size_t bytes, const char* of);
 
-/// The settings among attention's options, and which tensors among them calls must give.
-class KeptOptions {
- public:
-  KeptOptions(const Call& call, const Options& options);
-
-  /// The settings, and the tensors of a call of `function`; `maker` made the plan.
-  Options with(const char* function, const char* maker, nb::handle tensors) const;
-
-  /// Refuses a floating attn_mask where the plan was made for a boolean one, and the reverse.
-  void check_mask(const Call& call) const;
-
- private:
-  bool given_[std::size(kOptions)] = {};
-  bool boolean_mask_;
-  nb::dict kept_;
-  Options settings_;
-};
+// ---- What the calls of a plan have in common with the one that it was made from ----
 
 /// Refuses an array of another shape, type or strides than the plan was made for.
-void check_form(const char* name, const Form& now, const Form& then);
+void check_form(const char* name, const Form& now, const Form& then, bool out_given);
 
-// ---- What the calls of a plan of dense attention have in common with what it was made from ----
-
-/// A call as Python gives it; tensors is a dict.
-struct GivenCall {
-  nb::handle query;
-  nb::handle key;
-  nb::handle value;
-  nb::handle out;
-  nb::handle tensors;
-};
-
-/// Settings, shapes, strides and types; no tensor.
-class PlannedCall {
+/// Of a Call of dense attention, of blocks or over graphs: settings, shapes, strides and types; no
+/// tensor.
+template <class Call>
+class Planned {
  public:
-  static constexpr int kArrays = 8;
+  /// Of a call that has been read, by what was given to `maker`.
+  Planned(const char* maker, const Call& call, const Arguments& made)
+      : kept_(maker, made), described_(call.described()), forms_(call.forms()) {
+    const heed::python::Call* const attention = call.attention();
+    if (attention == nullptr) return;
+    boolean_mask_ = attention->attn_mask.form.element == Element::kBool;
+    // Of tensors that change from call to call: what they may need at most is settled.
+    if (attention->packed_queries())
+      kept_.settle(&Arguments::max_seqlen_q, attention->desc.query_length);
+    if (attention->packed_keys() || attention->paged())
+      kept_.settle(&Arguments::max_seqlen_k, attention->desc.key_length);
+  }
 
-  /// Of a call that has been read. Over ranks `all_keys` are those of all of them; otherwise -1.
-  PlannedCall(const Call& call, const Options& options, std::int64_t all_keys = -1);
-
-  /// Reads a call, which must be like the one that the plan was made from by `maker`.
-  Outputs read(Call& call, const char* maker, const GivenCall& given) const;
+  /// Reads a call, which must be like the one that the plan was made from.
+  void read(Call& call, const Arguments& now) const {
+    const Arguments given = kept_.with(now);
+    call.read(given);
+    call.make_outputs(given);
+    // Made in the same way from the same, they are the same in every byte.
+    const typename Call::Described& described = call.described();
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c)
+    if (std::memcmp(&described, &described_, sizeof described) != 0) refuse_difference(call);
+  }
 
  private:
-  void take_plain_out(Call& call) const;
-  [[noreturn]] void refuse_difference(const Call& call) const;
+  [[noreturn]] void refuse_difference(const Call& call) const {
+    const heed::python::Call* const attention = call.attention();
+    const bool boolean =
+        attention != nullptr && attention->attn_mask.form.element == Element::kBool;
+    if (boolean != boolean_mask_)
+      refuse("attn_mask is {}; the plan was made for one that is {}", boolean ? "bool" : "floating",
+             boolean ? "floating" : "bool");
+    const NamedForms forms = call.forms();
+    for (std::size_t i = 0; i < forms.size(); ++i)
+      check_form(forms[i].first, forms[i].second, forms_[i].second, kept_.has_out());
+    call.refuse_other(described_);
+  }
 
-  heed_attention_desc desc_;
-  std::int64_t all_keys_;
-  bool out_given_;
-  KeptOptions kept_;
-  Form forms_[kArrays];
+  KeptArguments kept_;
+  typename Call::Described described_;
+  NamedForms forms_;
+  bool boolean_mask_ = false;
 };
-
-/// read_scores of a rank's rows, whose masks have the keys of all ranks.
-void read_shard_scores(Call& call, const Options& options, std::int64_t all_keys);
 
 // ---- A plan of C, with what it says of itself and the memory that its runs need ----
 
@@ -161,7 +154,7 @@ class CPlan {
   }
 
   /// Raises what C refuses, but not yet what a score function raised.
-  void run(const Args& args, double flops, const ScoreFunction& scores) const {
+  void run(const Args& args, double flops, const ScoreFunction* scores) const {
     const Workspace workspace = workspaces_.take();
     check(without_gil(flops, scores, [&] {
       return functions_.run(plan_, &args, workspace.get(), workspaces_.bytes());
@@ -179,6 +172,48 @@ class CPlan {
   Functions functions_;
   Plan* plan_;
   mutable Workspaces workspaces_;
+};
+
+/// A plan of the package: C's, and what it was made from. `Operation` names a Call, and makes a
+/// plan of C.
+template <class Operation>
+class PlanOf {
+ public:
+  using Call = typename Operation::Call;
+
+  explicit PlanOf(const Arguments& given) : PlanOf(given, Call()) {}
+
+  nb::object run(const Arguments& now) const {
+    Call call;
+    planned_.read(call, now);
+    plan_.run(call.args, flops_, scores_of(call));
+    return call.result(now);
+  }
+
+  auto info() const { return plan_.info(); }
+
+ private:
+  PlanOf(const Arguments& given, Call&& call)
+      : planned_(Operation::kMaker, read(given, call), given),
+        plan_(Operation::kFunctions, given.context,
+              [&call](const heed_context* context, auto** plan) {
+                return Operation::create(context, call, plan);
+              }),
+        flops_(call.flops()) {}
+
+  static const Call& read(const Arguments& given, Call& call) {
+    call.read(given);
+    call.make_outputs(given);
+    return call;
+  }
+  static const ScoreFunction* scores_of(const Call& call) {
+    const heed::python::Call* const attention = call.attention();
+    return attention == nullptr ? nullptr : &attention->score_function;
+  }
+
+  Planned<Call> planned_;
+  typename Operation::Plan plan_;
+  double flops_;
 };
 
 }  // namespace heed::python

@@ -13,9 +13,9 @@ namespace {
 
 /// Numbers that a callable may keep: it gets copies.
 nb::object int64_array(const std::int64_t* numbers, std::int64_t rows, std::int64_t columns) {
-  const std::int64_t shape[2] = {rows, columns};
-  Made made = make_array({}, Element::kI64, shape, 2);
-  std::memcpy(made.data, numbers, sizeof(std::int64_t) * static_cast<std::size_t>(rows * columns));
+  const Output made = make_array({}, Element::kI64, {rows, columns});
+  std::memcpy(made.array.data, numbers,
+              sizeof(std::int64_t) * static_cast<std::size_t>(rows * columns));
   return made.object;
 }
 
@@ -34,9 +34,8 @@ void each_key(const heed_score_tile& tile, void* numbers, const Array& array, Co
 /// Scores or gradients of a tile, as an array [rows, keys] that a callable may keep.
 nb::object taken(const heed_score_tile& tile, void* numbers) {
   const Element real = tile.dtype == HEED_DTYPE_F64 ? Element::kF64 : Element::kF32;
-  const std::int64_t shape[2] = {tile.keys, tile.rows};
-  Made copy = make_array({}, real, shape, 2);
-  each_key(tile, numbers, read_array("scores", copy.object),
+  const Output copy = make_array({}, real, {tile.keys, tile.rows});
+  each_key(tile, numbers, copy.array,
            [](const char* from, char* to, std::size_t bytes) { std::memcpy(to, from, bytes); });
   return copy.object.attr("T");
 }
@@ -143,7 +142,7 @@ heed_score_gradient read_score_gradient(ScoreFunction& beside, nb::handle from) 
         "the user of score_function");
   const nb::object pointers = pointers_of("score_gradient", from);
   if (pointers.is_none() != (beside.python != nullptr))
-    refuse_type("score_gradient is a %s, score_function a %s; both must be the same",
+    refuse_type("score_gradient is a {}, score_function a {}; both must be the same",
                 pointers.is_none() ? "callable" : "function pointer",
                 beside.python != nullptr ? "callable" : "function pointer");
   if (pointers.is_none()) {

@@ -17,7 +17,7 @@ std::string trimmed(std::string_view text) {
 void refuse_keyword(const char* function, nb::handle name, const nb::list& known) {
   const nb::object message =
       nb::module_::import_("heed.options").attr("unexpected")(function, name, known);
-  refuse_type("%s", nb::str(message).c_str());
+  refuse_type("{}", nb::str(message));
 }
 
 Signature::Signature(const std::string& of, const char* text) : of_(of) {
@@ -60,8 +60,8 @@ void Signature::add(const std::string& text) {
 nb::handle Signature::self(const nb::args& args, nb::handle type) const {
   const nb::handle self = args.empty() ? Py_None : PyTuple_GetItem(args.ptr(), 0);
   if (!nb::isinstance(self, type) || !nb::inst_ready(self))
-    refuse_type("%s() must be called on a heed.%s, not on %s", called_.c_str(), of_.c_str(),
-                args.empty() ? "nothing" : type_text(self).c_str());
+    refuse_type("{}() must be called on a heed.{}, not on {}", called_, of_,
+                args.empty() ? "nothing" : type_text(self));
   return self;
 }
 
@@ -69,8 +69,8 @@ void Signature::read(const nb::args& args, std::size_t first, const nb::kwargs& 
                      nb::object* values) const {
   const std::size_t given = args.size() - first;
   if (given > positional_)
-    refuse_type("%s() takes %zu positional argument%s, but %zu were given", called_.c_str(),
-                positional_, positional_ == 1 ? "" : "s", given);
+    refuse_type("{}() takes {} positional argument{}, but {} were given", called_, positional_,
+                positional_ == 1 ? "" : "s", given);
   for (std::size_t i = 0; i < given; ++i) values[i] = args[first + i];
   nb::dict others;
   for (const auto& [key, value] : kwargs) {
@@ -85,14 +85,13 @@ void Signature::read(const nb::args& args, std::size_t first, const nb::kwargs& 
     }
     nb::object& place = values[found - parameters_.begin()];
     if (place.is_valid())
-      refuse_type("%s() got %s twice: by position and by name", called_.c_str(),
-                  found->name.c_str());
+      refuse_type("{}() got {} twice: by position and by name", called_, found->name);
     place = nb::borrow(value);
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (values[i].is_valid()) continue;
     if (!parameters_[i].otherwise.is_valid())
-      refuse_type("%s() needs %s", called_.c_str(), parameters_[i].name.c_str());
+      refuse_type("{}() needs {}", called_, parameters_[i].name);
     values[i] = parameters_[i].otherwise;
   }
   if (others_) values[parameters_.size()] = std::move(others);

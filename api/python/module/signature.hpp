@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <tuple>
@@ -127,5 +128,30 @@ void function(Scope& scope, const char* text, Result (*called)(Values...), const
   else
     scope.def(signature->name(), call, nb::sig(text), doc);
 }
+
+template <class>
+auto any_or_none() {
+  return nb::arg().none();
+}
+
+/// A function that the package alone calls, with arguments by position. `text` is its line in the
+/// stub.
+template <class Result, class... Arguments>
+void internal(nb::module_& module, const char* text, Result (*called)(Arguments...)) {
+  const char* const name = text + std::strlen("def ");
+  module.def(std::string(name, std::strchr(name, '(')).c_str(), called, any_or_none<Arguments>()...,
+             nb::sig(text));
+}
+
+// ---- What each file adds to the module heed._heed ----
+
+void bind_block(nb::module_& module);
+void bind_cache(nb::module_& module);
+void bind_context(nb::module_& module);
+void bind_dense(nb::module_& module);
+void bind_graph(nb::module_& module);
+void bind_mpi(nb::module_& module);
+void bind_rows(nb::module_& module);
+void bind_weights(nb::module_& module);
 
 }  // namespace heed::python

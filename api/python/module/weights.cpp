@@ -1,9 +1,7 @@
 #include "api/python/module/weights.hpp"
 
-#include "api/python/module/bind.hpp"
 #include "api/python/module/call.hpp"
 #include "api/python/module/context.hpp"
-#include "api/python/module/errors.hpp"
 #include "api/python/module/plan.hpp"
 #include "api/python/module/signature.hpp"
 
@@ -12,7 +10,7 @@ namespace heed::python {
 Weights::Weights(nb::handle context, const heed_weights_desc& desc, const void* matrix,
                  const void* bias, double numbers) {
   const HeldContext held = hold_context(context);
-  check(without_gil(numbers, {}, [&] {
+  check(without_gil(numbers, nullptr, [&] {
     return heed_weights_create(held.context, &desc, matrix, bias, &weights_);
   }));
   check(heed_weights_describe(weights_, &info_));
@@ -34,12 +32,10 @@ Matrix read_matrix(const char* name, nb::handle from, int axes) {
   }
   matrix.array = read_array(name, from);
   const Form& form = matrix.array.form;
-  if (form.axes != axes)
-    refuse("%s has shape %s; it must have axes %s", name, shape_text(form.shape, form.axes).c_str(),
-           axes == 2 ? "[in, out]" : "[matrices, in, out]");
+  check_axes(name, form, axes, axes, axes == 2 ? "[in, out]" : "[matrices, in, out]");
   check_floating(name, form);
   if (form.size(2) == 0 || form.size(1) == 0)
-    refuse("%s is %s; it must have numbers", name, text(form).c_str());
+    refuse("{} is {}; it must have numbers", name, text(form));
   matrix.in = form.size(3) * form.size(2);
   matrix.out = form.size(1);
   matrix.layout = matrix_layout(form);
@@ -48,42 +44,53 @@ Matrix read_matrix(const char* name, nb::handle from, int axes) {
   return matrix;
 }
 
-Bias read_bias(const NamedMatrix& names, nb::handle from, const Matrix& matrix) {
+Bias read_bias(const char* name, const char* of, nb::handle from, const Matrix& matrix) {
   Bias bias;
-  if (!from.is_valid() || from.is_none()) return bias;
-  const char* name = names.bias_name;
+  if (!from.is_valid()) return bias;
   if (matrix.prepared != nullptr)
-    refuse("%s is given, but %s is heed.Weights, which have their bias inside", name, names.name);
-  if (matrix.data == nullptr) refuse("%s is given without %s", name, names.name);
+    refuse("{} is given, but {} is heed.Weights, which have their bias inside", name, of);
+  if (matrix.data == nullptr) refuse("{} is given without {}", name, of);
   bias.array = read_array(name, from);
   const Form& form = bias.array.form;
   check_floating(name, form);
   if (form.axes != 1 || form.size(1) != matrix.out)
-    refuse("%s has shape %s; it must have [%lld], a number for each column of %s", name,
-           shape_text(form.shape, form.axes).c_str(), static_cast<long long>(matrix.out),
-           names.name);
+    refuse("{} has shape {}; it must have [{}], a number for each column of {}", name,
+           shape_text(form), matrix.out, of);
   if (!is_contiguous(form))
-    refuse("%s has a stride of %lld elements; its numbers must lie side by side", name,
-           static_cast<long long>(form.stride(1)));
-  check_arithmetic(name, form, names.name, matrix.array.form.element == Element::kF64);
+    refuse("{} has a stride of {} elements; its numbers must lie side by side", name,
+           form.stride(1));
+  check_arithmetic(name, form, of, matrix.array.form.element == Element::kF64);
   bias.data = bias.array.data;
   return bias;
 }
 
-std::uint32_t read_biases(const NamedMatrix* names, const Matrix* matrices, int count,
-                          const nb::tuple& from, int first, Bias* biases) {
+std::uint32_t read_biases(const Projection* rows, int count, const Matrix* matrices,
+                          const Arguments& given, Bias* biases) {
   std::uint32_t dtype = HEED_DTYPE_DEFAULT;
   const char* of = nullptr;
   for (int i = 0; i < count; ++i) {
-    biases[i] = read_bias(names[i], from[first + i], matrices[i]);
+    const Operand& row = rows[i].bias;
+    if (row.name == nullptr) continue;
+    biases[i] = read_bias(row.name, rows[i].matrix.name, given.*row.given, matrices[i]);
     if (biases[i].data == nullptr) continue;
     const heed_dtype own = dtype_of(biases[i].array.form.element);
     if (of != nullptr && own != dtype)
-      refuse("%s and %s are of different types; biases must all be of one", of, names[i].bias_name);
+      refuse("{} and {} are of different types; biases must all be of one", of, row.name);
     dtype = own;
-    of = names[i].bias_name;
+    of = row.name;
   }
   return dtype;
+}
+
+void place(const Projection* rows, int count, const Matrix* matrices, const Bias* biases,
+           void* desc, void* args) {
+  for (int i = 0; i < count; ++i) {
+    set_member(desc, rows[i].matrix.layout, matrices[i].layout);
+    set_member(args, rows[i].matrix.data, matrices[i].data);
+    if (rows[i].bias.name == nullptr) continue;
+    set_member(args, rows[i].prepared, matrices[i].prepared);
+    set_member(args, rows[i].bias.data, biases[i].data);
+  }
 }
 
 void check_in(const char* name, const Matrix& matrix, const char* of, std::int64_t in) {
@@ -92,15 +99,14 @@ void check_in(const char* name, const Matrix& matrix, const char* of, std::int64
   const std::string is =
       matrix.prepared != nullptr ? "from " + std::to_string(matrix.in) + " features" : text(form);
   refuse(
-      "%s is %s; it must be [in, out] with in %lld, as %s (a matrix [out, in], as PyTorch has "
-      "it, is given as %s.T)",
-      name, is.c_str(), static_cast<long long>(in), of, name);
+      "{} is {}; it must be [in, out] with in {}, as {} (a matrix [out, in], as PyTorch has "
+      "it, is given as {}.T)",
+      name, is, in, of, name);
 }
 
 std::int64_t features_of(const char* name, const Matrix& matrix, std::int64_t heads) {
   if (matrix.out % heads != 0)
-    refuse("%s has %lld columns, which %lld heads cannot share", name,
-           static_cast<long long>(matrix.out), static_cast<long long>(heads));
+    refuse("{} has {} columns, which {} heads cannot share", name, matrix.out, heads);
   return matrix.out / heads;
 }
 
@@ -108,14 +114,13 @@ void check_columns(const char* name, const Matrix& matrix, std::int64_t heads,
                    std::int64_t features) {
   const std::int64_t columns = heads * features;
   if (matrix.given() && matrix.out != columns)
-    refuse("%s has %lld columns; it must have %lld, for %lld heads of %lld features", name,
-           static_cast<long long>(matrix.out), static_cast<long long>(columns),
-           static_cast<long long>(heads), static_cast<long long>(features));
+    refuse("{} has {} columns; it must have {}, for {} heads of {} features", name, matrix.out,
+           columns, heads, features);
 }
 
 void check_arithmetic(const char* name, const Form& form, const char* like, bool float64) {
   if ((form.element == Element::kF64) != float64)
-    refuse("%s is %s but %s is %s; all must be float64, or none", name, name_of(form.element), like,
+    refuse("{} is {} but {} is {}; all must be float64, or none", name, name_of(form.element), like,
            float64 ? "float64" : "not");
 }
 
@@ -125,7 +130,7 @@ void make_weights(Weights* self, nb::handle matrix, nb::handle bias, nb::handle 
   const int axes = nb::isinstance<Weights>(matrix) ? 2 : read_array("matrix", matrix).form.axes;
   const Matrix read = read_matrix("matrix", matrix, axes == 3 ? 3 : 2);
   if (read.prepared != nullptr) refuse_type("matrix must be an array, not heed.Weights");
-  const Bias vector = read_bias({"matrix", "bias"}, bias, read);
+  const Bias vector = read_bias("bias", "matrix", unless_none(bias), read);
   const Form& form = read.array.form;
   heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
   desc.arithmetic = form.element == Element::kF64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
@@ -137,20 +142,20 @@ void make_weights(Weights* self, nb::handle matrix, nb::handle bias, nb::handle 
   new (self) Weights(context, desc, read.data, vector.data, static_cast<double>(form.elements()));
 }
 
+const char* arithmetic_of(const Weights& weights) {
+  return weights.info().arithmetic == HEED_DTYPE_F64 ? "float64" : "float32";
+}
+
 nb::dict describe(const Weights& weights) {
   const heed_weights_info& info = weights.info();
-  nb::dict said;
-  said["arithmetic"] = info.arithmetic == HEED_DTYPE_F64 ? "float64" : "float32";
-  said["in"] = info.in;
-  said["out"] = info.out;
-  said["bytes"] = info.bytes;
-  return said;
+  return dict_of("arithmetic", arithmetic_of(weights), "in", info.in, "out", info.out, "bytes",
+                 info.bytes);
 }
 
 nb::str representation(const Weights& weights) {
   const heed_weights_info& info = weights.info();
   return nb::str("<heed.Weights: {} features to {}, {}>")
-      .format(info.in, info.out, info.arithmetic == HEED_DTYPE_F64 ? "float64" : "float32");
+      .format(info.in, info.out, arithmetic_of(weights));
 }
 
 }  // namespace

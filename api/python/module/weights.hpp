@@ -1,6 +1,7 @@
 // Matrices of weights: as the caller has them, or prepared (heed.Weights).
 #pragma once
 
+#include "api/python/module/arguments.hpp"
 #include "api/python/module/array.hpp"
 
 namespace heed::python {
@@ -46,19 +47,27 @@ Matrix read_matrix(const char* name, nb::handle from, int axes);
 /// Of [in, out], or [matrix, in, out].
 heed_matrix_layout matrix_layout(const Form& form);
 
-/// What a matrix and its bias are called.
-struct NamedMatrix {
-  const char* name;
-  const char* bias_name;
+/// A matrix and its bias among the operands of an operation, and where one that is prepared stands;
+/// edges have neither bias nor that.
+struct Projection {
+  Operand matrix;
+  Operand bias;
+  std::size_t prepared;
 };
+#define HEED_PROJECTION(Api, of) \
+  { HEED_OPERAND(Api, w_##of, w_##of), HEED_VECTOR(Api, b_##of), offsetof(Api::Args, p_##of) }
 
-/// None beside heed.Weights, whose bias is inside.
-Bias read_bias(const NamedMatrix& names, nb::handle from, const Matrix& matrix);
+/// The bias `name` of the matrix `of`; none beside heed.Weights, whose bias is inside.
+Bias read_bias(const char* name, const char* of, nb::handle from, const Matrix& matrix);
 
-/// The biases of `count` matrices, `from` the entry `first` on; all are of one type, returned as a
-/// heed_dtype, 0 if there are none.
-std::uint32_t read_biases(const NamedMatrix* names, const Matrix* matrices, int count,
-                          const nb::tuple& from, int first, Bias* biases);
+/// The biases of `count` matrices; all are of one type, returned as a heed_dtype, 0 if there are
+/// none.
+std::uint32_t read_biases(const Projection* rows, int count, const Matrix* matrices,
+                          const Arguments& given, Bias* biases);
+
+/// Tells C of matrices and biases.
+void place(const Projection* rows, int count, const Matrix* matrices, const Bias* biases,
+           void* desc, void* args);
 
 /// Refuses a matrix that `of`, of `in` features, cannot be multiplied with.
 void check_in(const char* name, const Matrix& matrix, const char* of, std::int64_t in);

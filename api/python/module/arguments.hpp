@@ -1,0 +1,207 @@
+// The arguments of everything that attends, by their names in Python: one table.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <vector>
+
+#include "api/python/module/errors.hpp"
+
+namespace heed::python {
+
+/// Which operations take an argument by its name, and what it is.
+enum Use : unsigned {
+  kOfAttention = 1,
+  kOfBlocks = 2,
+  kOfGraphs = 4,
+  kOfAny = kOfAttention | kOfBlocks | kOfGraphs,
+
+  kOfRanks = 512,  // of attention over ranks alone
+
+  kTensor = 8,    // given anew in every call of a plan
+  kSetting = 16,  // kept by plans, as parameters of a model are
+  kAsked = 32,    // the same, of results beside out
+  kOut = 64,
+  kWhere = 128,     // to compute, and to keep
+  kGradient = 256,  // of gradients alone
+};
+constexpr unsigned kOptions = kTensor | kSetting | kAsked;
+constexpr unsigned kForward = kOptions | kOut | kWhere;
+constexpr unsigned kBackward = kOptions | kWhere | kGradient;
+
+#define HEED_ATTENDS (kOfAttention | kOfBlocks)
+#define HEED_PROJECTS (kOfBlocks | kOfGraphs)
+#define HEED_ARGUMENTS(ARGUMENT)                               \
+  ARGUMENT(attn_mask, HEED_ATTENDS | kTensor)                  \
+  ARGUMENT(bias, HEED_ATTENDS | kTensor)                       \
+  ARGUMENT(causal, HEED_ATTENDS | kSetting)                    \
+  ARGUMENT(window, HEED_ATTENDS | kSetting)                    \
+  ARGUMENT(alignment, HEED_ATTENDS | kSetting)                 \
+  ARGUMENT(scale, kOfAny | kSetting)                           \
+  ARGUMENT(softcap, kOfAny | kSetting)                         \
+  ARGUMENT(alibi_slopes, HEED_ATTENDS | kTensor)               \
+  ARGUMENT(sinks, HEED_ATTENDS | kTensor)                      \
+  ARGUMENT(temperature, kOfAny | kSetting)                     \
+  ARGUMENT(hard, kOfAny | kSetting)                            \
+  ARGUMENT(key_lengths, HEED_ATTENDS | kTensor)                \
+  ARGUMENT(cu_seqlens_q, HEED_ATTENDS | kTensor)               \
+  ARGUMENT(cu_seqlens_k, HEED_ATTENDS | kTensor)               \
+  ARGUMENT(max_seqlen_q, HEED_ATTENDS | kSetting)              \
+  ARGUMENT(max_seqlen_k, HEED_ATTENDS | kSetting)              \
+  ARGUMENT(block_table, HEED_ATTENDS | kTensor)                \
+  ARGUMENT(key_scales, HEED_ATTENDS | kTensor)                 \
+  ARGUMENT(value_scales, HEED_ATTENDS | kTensor)               \
+  ARGUMENT(score_function, HEED_ATTENDS | kSetting)            \
+  ARGUMENT(return_lse, kOfAny | kAsked)                        \
+  ARGUMENT(return_weights, kOfAny | kAsked)                    \
+  ARGUMENT(weight_rows, HEED_ATTENDS | kAsked)                 \
+  ARGUMENT(return_column_sums, HEED_ATTENDS | kAsked)          \
+  ARGUMENT(out, kOfAny | kOut)                                 \
+  ARGUMENT(context, kOfAny | kWhere)                           \
+  ARGUMENT(keep, kOfBlocks | kWhere)                           \
+  ARGUMENT(head_ranks, kOfRanks | kSetting)                    \
+  ARGUMENT(flops_per_byte, kOfRanks | kSetting)                \
+                                                               \
+  ARGUMENT(w_query, HEED_PROJECTS | kSetting)                  \
+  ARGUMENT(w_key, HEED_PROJECTS | kSetting)                    \
+  ARGUMENT(w_value, HEED_PROJECTS | kSetting)                  \
+  ARGUMENT(w_out, kOfBlocks | kSetting)                        \
+  ARGUMENT(w_edge_key, kOfGraphs | kSetting)                   \
+  ARGUMENT(w_edge_value, kOfGraphs | kSetting)                 \
+  ARGUMENT(b_query, HEED_PROJECTS | kSetting)                  \
+  ARGUMENT(b_key, HEED_PROJECTS | kSetting)                    \
+  ARGUMENT(b_value, HEED_PROJECTS | kSetting)                  \
+  ARGUMENT(b_out, kOfBlocks | kSetting)                        \
+  ARGUMENT(heads, HEED_PROJECTS | kSetting)                    \
+  ARGUMENT(key_heads, kOfBlocks | kSetting)                    \
+  ARGUMENT(combine, HEED_PROJECTS | kSetting)                  \
+  ARGUMENT(head_weights, HEED_PROJECTS | kSetting)             \
+  ARGUMENT(edge_data, kOfGraphs | kTensor)                     \
+  ARGUMENT(edge_bias, kOfGraphs | kTensor)                     \
+  ARGUMENT(residual, kOfGraphs | kSetting)                     \
+  ARGUMENT(steps, kOfGraphs | kSetting)                        \
+                                                               \
+  ARGUMENT(graph, kOfGraphs | kSetting)                        \
+  ARGUMENT(query, kOfAny | kTensor)                            \
+  ARGUMENT(key, kOfAny | kTensor)                              \
+  ARGUMENT(value, (kOfAttention | kOfGraphs) | kTensor)        \
+  ARGUMENT(data, kOfGraphs | kTensor)                          \
+                                                               \
+  ARGUMENT(lse, kOfAttention | kGradient)                      \
+  ARGUMENT(grad_out, kOfAny | kGradient)                       \
+  ARGUMENT(grad_lse, kOfAny | kGradient)                       \
+  ARGUMENT(grad_query, kOfAny | kGradient)                     \
+  ARGUMENT(grad_key, kOfAny | kGradient)                       \
+  ARGUMENT(grad_value, (kOfAttention | kOfGraphs) | kGradient) \
+  ARGUMENT(grad_bias, HEED_ATTENDS | kGradient)                \
+  ARGUMENT(grad_sinks, HEED_ATTENDS | kGradient)               \
+  ARGUMENT(grad_alibi_slopes, HEED_ATTENDS | kGradient)        \
+  ARGUMENT(grad_scale, HEED_ATTENDS | kGradient)               \
+  ARGUMENT(grad_temperature, HEED_ATTENDS | kGradient)         \
+  ARGUMENT(grad_data, kOfGraphs | kGradient)                   \
+  ARGUMENT(grad_edge_data, kOfGraphs | kGradient)              \
+  ARGUMENT(grad_edge_bias, kOfGraphs | kGradient)              \
+  ARGUMENT(grad_w_query, HEED_PROJECTS | kGradient)            \
+  ARGUMENT(grad_w_key, HEED_PROJECTS | kGradient)              \
+  ARGUMENT(grad_w_value, HEED_PROJECTS | kGradient)            \
+  ARGUMENT(grad_w_out, kOfBlocks | kGradient)                  \
+  ARGUMENT(grad_w_edge_key, kOfGraphs | kGradient)             \
+  ARGUMENT(grad_w_edge_value, kOfGraphs | kGradient)           \
+  ARGUMENT(grad_b_query, HEED_PROJECTS | kGradient)            \
+  ARGUMENT(grad_b_key, HEED_PROJECTS | kGradient)              \
+  ARGUMENT(grad_b_value, HEED_PROJECTS | kGradient)            \
+  ARGUMENT(grad_b_out, kOfBlocks | kGradient)                  \
+  ARGUMENT(grad_head_weights, HEED_PROJECTS | kGradient)       \
+  ARGUMENT(accumulate, kOfAny | kGradient)                     \
+  ARGUMENT(score_gradient, HEED_ATTENDS | kGradient)
+
+/// As they came, the caller holding them; null where one was not given, or None.
+struct Arguments {
+#define HEED_MEMBER(name, uses) nb::handle name;
+  HEED_ARGUMENTS(HEED_MEMBER)
+#undef HEED_MEMBER
+};
+
+struct Argument {
+  const char* name;
+  nb::handle Arguments::*place;
+  unsigned uses;
+};
+
+constexpr Argument kArguments[] = {
+#define HEED_ROW(name, uses) {#name, &Arguments::name, uses},
+    HEED_ARGUMENTS(HEED_ROW)
+#undef HEED_ROW
+};
+
+inline nb::handle unless_none(nb::handle given) { return given.is_none() ? nb::handle() : given; }
+
+/// Reads the dict `given`; TypeError names what `function` does not know: arguments that are not of
+/// its operation, or not of these uses.
+Arguments read_arguments(const char* function, nb::handle given, unsigned operation, unsigned uses);
+
+// ---- Operands: where a tensor stands in Python's arguments and in the structs of C ----
+
+/// A tensor and its gradient. Offsets are of a descriptor and of arguments, forward and backward;
+/// 0, where every struct has its size, stands for no such member.
+struct Operand {
+  const char* name;
+  nb::handle Arguments::*given;
+  std::size_t layout, data;
+  const char* gradient;
+  nb::handle Arguments::*wanted;
+  std::size_t grad_layout, grad_data;
+};
+
+/// Of the structs of Api, whose members are called `field`, and of what Python calls `name`.
+#define HEED_OPERAND(Api, name, field)                                                     \
+  {                                                                                        \
+#name, &Arguments::name, offsetof(Api::Desc, field), offsetof(Api::Args, field),       \
+        "grad_" #name, &Arguments::grad_##name, offsetof(Api::BackwardDesc, grad_##field), \
+        offsetof(Api::BackwardArgs, grad_##field)                                          \
+  }
+/// Of numbers side by side, whose places arguments alone have; and of a gradient alone.
+#define HEED_VECTOR(Api, name)                                                                     \
+  {                                                                                                \
+#name, &Arguments::name, 0, offsetof(Api::Args, name), "grad_" #name, &Arguments::grad_##name, \
+        0, offsetof(Api::BackwardArgs, grad_##name)                                                \
+  }
+#define HEED_GRADIENT(Api, name)                                              \
+  {                                                                           \
+#name, &Arguments::name, 0, 0, "grad_" #name, &Arguments::grad_##name, 0, \
+        offsetof(Api::BackwardArgs, grad_##name)                              \
+  }
+
+/// Writes the member that lies so many bytes after the beginning of a struct.
+template <class Member>
+void set_member(void* of, std::size_t offset, const Member& value) {
+  std::memcpy(static_cast<char*>(of) + offset, &value, sizeof value);
+}
+
+// ---- Plans ----
+
+/// What a plan keeps of the arguments that it was made with: settings, and which tensors calls must
+/// give.
+class KeptArguments {
+ public:
+  /// `maker` made the plan.
+  KeptArguments(const char* maker, const Arguments& made);
+
+  /// A setting that was not given, but is known now.
+  void settle(nb::handle Arguments::*setting, std::int64_t value);
+
+  /// The settings, and what a call gives anew: exactly the tensors that the plan was made with.
+  Arguments with(const Arguments& now) const;
+
+  bool has_out() const { return out_given_; }
+
+ private:
+  const char* maker_;
+  bool out_given_;
+  bool given_[std::size(kArguments)] = {};
+  Arguments settings_;
+  std::vector<nb::object> held_;
+};
+
+}  // namespace heed::python
