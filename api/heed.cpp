@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "api/shim.hpp"
-#include "engine/context/choices.hpp"
 #include "engine/context/context.hpp"
 #include "engine/context/isa.hpp"
 #include "engine/dense/merge.hpp"

@@ -12,14 +12,10 @@ set(HEED_MPI_SOURCES
   engine/mpi/forward.cpp
   engine/mpi/graph/edges.cpp
   engine/mpi/graph/graph.cpp
-  engine/mpi/graph/halo.cpp
-  engine/mpi/graph/owners.cpp
   engine/mpi/graph/plan.cpp
   engine/mpi/graph/run.cpp
   engine/mpi/plan.cpp
   engine/mpi/problem.cpp
-  engine/mpi/ring.cpp
-  engine/mpi/rounds.cpp
   engine/mpi/spans.cpp
   engine/mpi/tensor.cpp)
 # What a shared heed keeps to itself.

@@ -32,6 +32,7 @@ class Appending {
       : cache_(cache),
         problem_(cache.problem),
         growth_(growth),
+        layer_(append.layer),
         positions_(append.positions),
         key_(append.key),
         value_(append.value) {}
@@ -73,7 +74,7 @@ class Appending {
 
   void write(const GivenRows& given, const std::byte* from, std::int64_t t, std::int64_t head,
              float* buffer) const {
-    std::byte* const to = growth_.row(given.stored, t, head);
+    std::byte* const to = cache_.row(given.stored, layer_, growth_.page_of(t), head, t);
     if (as_it_is(given)) {
       std::memcpy(to, from, given.stored.row_bytes);
       return;
@@ -88,7 +89,7 @@ class Appending {
     if (in_place) return;
     if (problem_.rows_have_scales())
       return numbers.quantise(row, count, reinterpret_cast<std::int8_t*>(to),
-                              growth_.scale(given.stored, t, head));
+                              cache_.scale(given.stored, layer_, growth_.page_of(t), head, t));
     if (given.stored.scale != 1)
       for (std::size_t x = 0; x < count; ++x) row[x] /= given.stored.scale;
     numbers.write(problem_.type, row, count, to, 1);
@@ -97,6 +98,7 @@ class Appending {
   const heed_cache& cache_;
   const CacheProblem& problem_;
   const Growth& growth_;
+  const std::int64_t layer_;
   const Positions& positions_;
   const GivenRows& key_;
   const GivenRows& value_;

@@ -30,20 +30,12 @@ class Growth {
 
   std::int64_t begin() const { return begin_; }
   std::int64_t end() const { return end_; }
-  /// Where row t of a head is to be written.
-  std::byte* row(const Storage& stored, std::int64_t t, std::int64_t head) const {
-    return cache_.row(stored, layer_, page_of(t), head, t);
-  }
-
-  /// Where its scale is to be written, if rows have scales.
-  float* scale(const Storage& stored, std::int64_t t, std::int64_t head) const {
-    return cache_.scale(stored, layer_, page_of(t), head, t);
-  }
-
- private:
+  /// Where row t is to be written.
   std::int32_t page_of(std::int64_t t) const {
     return pages_[t / cache_.problem.page_rows - first_];
   }
+
+ private:
   void copy(std::int32_t from, std::int64_t number) const;
 
   heed_cache& cache_;

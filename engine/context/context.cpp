@@ -1,45 +1,73 @@
 #include "engine/context/context.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
+#include <iterator>
 
 #include "engine/context/isa.hpp"
 #include "engine/parallel/executor.hpp"
 #include "engine/runtime/allocator.hpp"
+#include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"
+#include "engine/runtime/text.hpp"
 
 namespace heed {
 namespace {
 
-// ---- The HEED_* environment variables, read once per context and checked where they are read ----
-
-/// What the environment asks for; nullptr and 0 for variables that are not set. An empty one counts
-/// as not set.
-struct Environment {
-  const char* isa;
-  const char* executor;
-  const char* product;
-  const char* tuning_file;
-  Precision precision;  ///< kDefault if nothing is asked for
-  std::uint32_t threads;
-  std::uint32_t tile_q;
-  std::uint32_t tile_kv;
-  bool verbose;
-  bool checked;
+constexpr Backend kKinds[] = {
+    Backend::kHeed,
+#if defined(HEED_WITH_CBLAS)
+    Backend::kCblas,
+#endif
 };
 
+}  // namespace
+
+const char* name_of(Precision precision) {
+  switch (precision) {
+    case Precision::kExact:
+      return "exact";
+    case Precision::kDefault:
+      return "default";
+    case Precision::kHigh:
+      return "high";
+    case Precision::kMedium:
+      break;
+  }
+  return "medium";
+}
+
+std::size_t backend_count() { return sizeof kKinds / sizeof kKinds[0]; }
+Backend backend_at(std::size_t index) { return kKinds[index]; }
+const char* name_of(Backend kind) { return kind == Backend::kHeed ? "heed" : "cblas"; }
+
+Backend choose_backend(const char* name, const char* source) {
+  if (name == nullptr) return kKinds[0];
+  Text choices;
+  for (const Backend kind : kKinds) {
+    if (std::strcmp(name, name_of(kind)) == 0) return kind;
+    choices.add_item(name_of(kind));
+  }
+  fail(HEED_STATUS_INVALID_ARGUMENT, "%s is \"%.40s\"; this build has: %s", source, name,
+       choices.c_str());
+}
+
+namespace {
+
+// ---- The HEED_* environment variables, checked where they are read ------------------------------
+
+/// nullptr for a variable that is not set. An empty one counts as not set.
 const char* text_of(const char* variable) {
   const char* const value = std::getenv(variable);
   return value != nullptr && *value != '\0' ? value : nullptr;
 }
 
-/// A whole decimal number in [low, high]; `otherwise` if the variable is not set.
-std::uint32_t number_of(const char* variable, std::uint32_t low, std::uint32_t high,
-                        std::uint32_t otherwise) {
+/// A whole decimal number in [low, high]; 0 if the variable is not set.
+std::uint32_t number_of(const char* variable, std::uint32_t low, std::uint32_t high) {
   const char* const value = text_of(variable);
-  if (value == nullptr) return otherwise;
+  if (value == nullptr) return 0;
   std::uint32_t number = 0;
   const char* const end = value + std::strlen(value);
   const auto [stop, problem] = std::from_chars(value, end, number);
@@ -49,51 +77,70 @@ std::uint32_t number_of(const char* variable, std::uint32_t low, std::uint32_t h
   return number;
 }
 
-Precision precision_of(const char* variable) {
-  const char* const value = text_of(variable);
-  if (value == nullptr) return Precision::kDefault;
-  const std::optional<Precision> precision = precision_named(value);
-  if (!precision)
-    fail(HEED_STATUS_INVALID_ENVIRONMENT,
-         "%s is \"%.40s\"; it must be exact, default, high or medium", variable, value);
-  return *precision;
-}
+// ---- Choices: an option goes before the environment ---------------------------------------------
 
-/// Throws an Error that names the variable, its value and what it may be. HEED_ISA, HEED_PARALLEL
-/// and HEED_PRODUCT are checked where their choices are known, HEED_TUNING_FILE where it is read.
-Environment read_environment() {
-  return {text_of("HEED_ISA"),
-          text_of("HEED_PARALLEL"),
-          text_of("HEED_PRODUCT"),
-          text_of("HEED_TUNING_FILE"),
-          precision_of("HEED_PRECISION"),
-          number_of("HEED_THREADS", 1, kMaxThreads, 0),
-          number_of("HEED_TILE_Q", 1, kMaxTile, 0),
-          number_of("HEED_TILE_KV", 1, kMaxTile, 0),
-          number_of("HEED_VERBOSE", 0, 1, 0) == 1,
-          number_of("HEED_CHECK", 0, 1, 0) == 1};
-}
+/// A name that somebody asks for; nullptr: nobody does.
+class Named {
+ public:
+  Named(const char* option, const char* field, const char* variable)
+      : by_option_(option != nullptr),
+        name_(by_option_ ? option : text_of(variable)),
+        source_(by_option_ ? field : variable) {}
 
-// ---- Choices ------------------------------------------------------------------------------------
+  /// choose(name, source). A wrong name from the environment is the environment's fault.
+  template <class Function>
+  decltype(auto) choose(Function&& choose) const {
+    try {
+      return choose(name_, source_);
+    } catch (Error& error) {
+      if (!by_option_ && error.status != HEED_STATUS_OUT_OF_MEMORY)
+        error.status = HEED_STATUS_INVALID_ENVIRONMENT;
+      throw;
+    }
+  }
 
-/// A name and its source, for messages: option before environment before automatic.
-struct Named {
-  const char* name;
-  const char* source;
+ private:
+  bool by_option_;
+  const char* name_;
+  const char* source_;
 };
 
-Named prefer(const char* option, const char* option_source, const char* environment,
-             const char* variable) {
-  if (option != nullptr) return {option, option_source};
-  return {environment, variable};
-}
-
-std::uint32_t prefer_number(std::uint32_t option, const char* field, std::uint32_t limit,
-                            std::uint32_t environment) {
+/// 0: nobody asks for a number.
+std::uint32_t choose_number(std::uint32_t option, const char* field, const char* variable,
+                            std::uint32_t limit) {
+  const std::uint32_t environment = number_of(variable, 1, limit);
   if (option > limit)
     fail(HEED_STATUS_INVALID_ARGUMENT, "options.%s is %u; it must be at most %u", field, option,
          limit);
   return option != 0 ? option : environment;
+}
+
+Precision choose_precision(std::uint32_t option) {
+  Precision environment = Precision::kDefault;
+  if (const char* const value = text_of("HEED_PRECISION")) {
+    constexpr Precision kAll[] = {Precision::kExact, Precision::kDefault, Precision::kHigh,
+                                  Precision::kMedium};
+    const auto* const named = std::find_if(std::begin(kAll), std::end(kAll), [&](Precision p) {
+      return std::strcmp(value, name_of(p)) == 0;
+    });
+    if (named == std::end(kAll))
+      fail(HEED_STATUS_INVALID_ENVIRONMENT,
+           "HEED_PRECISION is \"%.40s\"; it must be exact, default, high or medium", value);
+    environment = *named;
+  }
+  if (option > HEED_PRECISION_MEDIUM)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "options.precision is %u; it must be a heed_precision, 0 to %d", option,
+         static_cast<int>(HEED_PRECISION_MEDIUM));
+  return option == HEED_PRECISION_AUTOMATIC ? environment : static_cast<Precision>(option);
+}
+
+bool choose_checked(std::uint32_t option) {
+  const bool environment = number_of("HEED_CHECK", 0, 1) == 1;
+  if (option > HEED_CHECK_OFF)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "options.check is %u; it must be a heed_check, 0 to %d",
+         option, static_cast<int>(HEED_CHECK_OFF));
+  return option == HEED_CHECK_DEFAULT ? environment : option == HEED_CHECK_ON;
 }
 
 heed_executor read_executor(const heed_executor* given) {
@@ -106,60 +153,6 @@ heed_executor read_executor(const heed_executor* given) {
   return executor;
 }
 
-/// What is wrong with a name from the environment is the environment's fault.
-template <class Function>
-auto blame_environment(bool from_environment, Function&& choose) {
-  try {
-    return choose();
-  } catch (Error& error) {
-    if (from_environment && error.status != HEED_STATUS_OUT_OF_MEMORY)
-      error.status = HEED_STATUS_INVALID_ENVIRONMENT;
-    throw;
-  }
-}
-
-const Kernels& choose_kernels(const heed_context_options& options, const Environment& environment,
-                              const CpuName& cpu) {
-  const Named named = prefer(options.isa, "options.isa", environment.isa, "HEED_ISA");
-  return *blame_environment(options.isa == nullptr,
-                            [&] { return &choose_isa(named.name, named.source, cpu); });
-}
-
-Precision choose_precision(const heed_context_options& options, const Environment& environment) {
-  if (options.precision > HEED_PRECISION_MEDIUM)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "options.precision is %u; it must be a heed_precision, 0 to %d", options.precision,
-         static_cast<int>(HEED_PRECISION_MEDIUM));
-  if (options.precision != HEED_PRECISION_AUTOMATIC)
-    return static_cast<Precision>(options.precision);
-  return environment.precision;
-}
-
-Backend backend_for(const heed_context_options& options, const Environment& environment) {
-  const Named named =
-      prefer(options.product, "options.product", environment.product, "HEED_PRODUCT");
-  return blame_environment(options.product == nullptr,
-                           [&] { return choose_backend(named.name, named.source); });
-}
-
-/// An empty option is no file, whatever the environment says.
-Tuning choose_tuning(const heed_context_options& options, const Environment& environment,
-                     const heed_allocator& allocator, const CpuName& cpu, const Kernels& kernels) {
-  const Named file = prefer(options.tuning_file, "options.tuning_file", environment.tuning_file,
-                            "HEED_TUNING_FILE");
-  if (file.name == nullptr || *file.name == '\0') return {};
-  return blame_environment(options.tuning_file == nullptr, [&] {
-    return read_tuning(allocator, file.name, file.source, cpu, kernels.f32.isa);
-  });
-}
-
-bool choose_checked(const heed_context_options& options, const Environment& environment) {
-  if (options.check > HEED_CHECK_OFF)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "options.check is %u; it must be a heed_check, 0 to %d",
-         options.check, static_cast<int>(HEED_CHECK_OFF));
-  return options.check == HEED_CHECK_DEFAULT ? environment.checked : options.check == HEED_CHECK_ON;
-}
-
 void use_caller_executor(heed_context& context, const heed_context_options& options,
                          std::uint32_t threads) {
   if (options.executor_name != nullptr)
@@ -167,22 +160,45 @@ void use_caller_executor(heed_context& context, const heed_context_options& opti
          "options.executor_name is \"%.40s\" and options.executor is set; give one of them",
          options.executor_name);
   const heed_executor given = read_executor(options.executor);
-  context.threads = {make_caller_executor(context.allocator, given), "caller",
+  context.threads = {make<CallerExecutor>(context.allocator, given), "caller",
                      threads != 0 ? threads : given.threads};
-  context.destroy_executor = destroy_caller_executor;
+  context.destroy_executor = destroy_executor<CallerExecutor>;
 }
 
 void use_own_executor(heed_context& context, const heed_context_options& options,
-                      const Environment& environment, std::uint32_t threads) {
-  const Named named =
-      prefer(options.executor_name, "options.executor_name", environment.executor, "HEED_PARALLEL");
-  const ExecutorKind& kind = *blame_environment(
-      options.executor_name == nullptr, [&] { return &choose_executor(named.name, named.source); });
+                      std::uint32_t threads) {
+  const ExecutorKind& kind = Named(options.executor_name, "options.executor_name", "HEED_PARALLEL")
+                                 .choose(choose_executor);
   const bool serial = &kind == &kSerialExecutor;
   const std::uint32_t count =
       serial ? 1 : (threads != 0 ? threads : std::min(usable_cpus(), kMaxThreads));
   context.threads = {kind.create(context.allocator, count), kind.name, count};
   context.destroy_executor = kind.destroy;
+}
+
+/// All but the executor. Throws an Error that names the option or the variable, its value and what
+/// it may be.
+void choose(heed_context& context, const heed_context_options& options) {
+  context.precision = choose_precision(options.precision);
+  context.tile_q = choose_number(options.tile_q, "tile_q", "HEED_TILE_Q", kMaxTile);
+  context.tile_kv = choose_number(options.tile_kv, "tile_kv", "HEED_TILE_KV", kMaxTile);
+  context.verbose = number_of("HEED_VERBOSE", 0, 1) == 1;
+  context.checked = choose_checked(options.check);
+  context.caches = read_caches();
+  context.cpu = cpu_name();
+  const auto isa = [&](const char* name, const char* source) -> const Kernels& {
+    return choose_isa(name, source, context.cpu);
+  };
+  context.kernels = &Named(options.isa, "options.isa", "HEED_ISA").choose(isa);
+  context.backend =
+      Named(options.product, "options.product", "HEED_PRODUCT").choose(choose_backend);
+  // An empty option is no file, whatever the environment says.
+  const auto tuning = [&](const char* name, const char* source) -> Tuning {
+    if (name == nullptr || *name == '\0') return {};
+    return read_tuning(context.allocator, name, source, context.cpu, context.kernels->f32.isa);
+  };
+  context.tuning =
+      Named(options.tuning_file, "options.tuning_file", "HEED_TUNING_FILE").choose(tuning);
 }
 
 }  // namespace
@@ -195,38 +211,14 @@ heed_context* make_context(const heed_context_options* given) {
     allocator_given = read_struct(options.allocator, "options.allocator");
   const heed_allocator allocator =
       resolve_allocator(options.allocator != nullptr ? &allocator_given : nullptr);
-  const Environment environment = read_environment();
-  const CpuName cpu = cpu_name();
-  const Kernels& kernels = choose_kernels(options, environment, cpu);
-  const Precision precision = choose_precision(options, environment);
-  const Backend backend = backend_for(options, environment);
-  const bool checked = choose_checked(options, environment);
-  const std::uint32_t tile_q =
-      prefer_number(options.tile_q, "tile_q", kMaxTile, environment.tile_q);
-  const std::uint32_t tile_kv =
-      prefer_number(options.tile_kv, "tile_kv", kMaxTile, environment.tile_kv);
-  const std::uint32_t threads =
-      prefer_number(options.threads, "threads", kMaxThreads, environment.threads);
-  Tuning tuning = choose_tuning(options, environment, allocator, cpu, kernels);
-
   heed_context* const context = make<heed_context>(allocator);
-  context->allocator = allocator;
-  context->kernels = &kernels;
-  context->precision = precision;
-  context->backend = backend;
-  context->tile_q = tile_q;
-  context->tile_kv = tile_kv;
-  context->verbose = environment.verbose;
-  context->checked = checked;
-  context->caches = read_caches();
-  context->cpu = cpu;
-  context->tuning = std::move(tuning);
   try {
-    if (options.executor != nullptr) {
-      use_caller_executor(*context, options, threads);
-    } else {
-      use_own_executor(*context, options, environment, threads);
-    }
+    context->allocator = allocator;
+    choose(*context, options);
+    const std::uint32_t threads =
+        choose_number(options.threads, "threads", "HEED_THREADS", kMaxThreads);
+    options.executor != nullptr ? use_caller_executor(*context, options, threads)
+                                : use_own_executor(*context, options, threads);
   } catch (...) {
     destroy(allocator, context);
     throw;

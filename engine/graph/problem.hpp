@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "api/heed.h"
-#include "engine/context/choices.hpp"
+#include "engine/context/context.hpp"
 #include "engine/projection/matrix.hpp"
 #include "engine/tensor/layout.hpp"
 #include "engine/tensor/scale.hpp"

@@ -1,5 +1,4 @@
-#include "engine/mpi/arguments.hpp"
-
+#include "engine/mpi/rounds.hpp"
 #include "engine/runtime/structs.hpp"
 #include "engine/runtime/workspace.hpp"
 

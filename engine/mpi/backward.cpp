@@ -8,7 +8,6 @@
 //   that are everywhere): over ranks, in their order
 #include <algorithm>
 
-#include "engine/mpi/arguments.hpp"
 #include "engine/mpi/rounds.hpp"
 
 heed_mpi_attention_backward_plan::heed_mpi_attention_backward_plan(

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/mpi/arguments.hpp"
 #include "engine/mpi/rounds.hpp"
 
 heed_mpi_attention_plan::heed_mpi_attention_plan(MPI_Comm parent, const heed_context* given,

@@ -7,9 +7,9 @@
 #include <map>
 #include <vector>
 
+#include "engine/mpi/communicator.hpp"
 #include "engine/mpi/exchange.hpp"
 #include "engine/mpi/ring.hpp"
-#include "engine/mpi/run.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed::mpi {

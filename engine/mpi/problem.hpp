@@ -6,8 +6,8 @@
 
 #include "api/heed_mpi.h"
 #include "engine/mpi/communicator.hpp"
-#include "engine/mpi/handles.hpp"
 #include "engine/mpi/spans.hpp"
+#include "engine/mpi/tensor.hpp"
 
 namespace heed::mpi {
 

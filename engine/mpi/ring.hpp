@@ -1,6 +1,7 @@
 // The way of keys and values around the ring: who needs them, and how they get there.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -27,7 +28,30 @@ struct Held {
 class Ring {
  public:
   /// Of groups of so many ranks that share heads.
-  Ring(const Problem& problem, int head_ranks);
+  Ring(const Problem& p, int head_ranks) : order_(p.order) {
+    for (int first = 0; first < static_cast<int>(p.keys.size()); first += head_ranks)
+      shards_.push_back(
+          {together(p.queries, first, head_ranks), together(p.keys, first, head_ranks)});
+    parcels_.resize(shards_.size());
+    for (const Shard& shard : shards_) {
+      queries_.push_back(sorted(shard.queries));
+      all_keys_.insert(all_keys_.end(), shard.keys.begin(), shard.keys.end());
+    }
+    all_keys_ = joined(std::move(all_keys_));
+    std::vector<int> needed;
+    for (int member = 0; member < members(); ++member) {
+      const Spans& keys = shard(member).keys;
+      for (std::size_t span = 0; span < keys.size(); ++span) {
+        needed.clear();
+        for (int distance = 1; distance < members(); ++distance)
+          if (attends(away(member, distance), keys[span])) needed.push_back(distance);
+        Parcel parcel = {member, static_cast<int>(span), 0, 0};
+        route(needed, members(), parcel);
+        parcels_[static_cast<std::size_t>(member)].push_back(parcel);
+        rounds_ = std::max({rounds_, parcel.up + 1, parcel.down + 1});
+      }
+    }
+  }
 
   int members() const { return static_cast<int>(shards_.size()); }
   const Shard& shard(int member) const { return shards_[static_cast<std::size_t>(member)]; }
@@ -39,13 +63,33 @@ class Ring {
   /// parcels of the members n away: first from below, then from above. After the last round nothing
   /// travels any more.
   int rounds() const { return rounds_; }
-  std::vector<Held> held(int member, int round) const;
+  std::vector<Held> held(int member, int round) const {
+    std::vector<Held> held;
+    for (const Parcel& parcel : parcels(away(member, -round)))
+      if (parcel.up >= round)
+        held.push_back({&parcel, true, parcel.up > round ? above(member) : -1});
+    for (const Parcel& parcel : parcels(away(member, round)))
+      if (parcel.down >= std::max(round, 1))
+        held.push_back({&parcel, false, parcel.down > round ? below(member) : -1});
+    return held;
+  }
+
   /// The member above or below.
   int above(int member) const { return member + 1 == members() ? 0 : member + 1; }
   int below(int member) const { return member == 0 ? members() - 1 : member - 1; }
 
-  /// Whether any query of a member attends any of these keys.
-  bool attends(int member, const Span& keys) const;
+  /// Whether any query of a member attends any of these keys. Of spans in their sequence that reach
+  /// up to them, the first is the one that may reach down to them.
+  bool attends(int member, const Span& keys) const {
+    const Spans& queries = queries_[static_cast<std::size_t>(member)];
+    const auto first = std::partition_point(queries.begin(), queries.end(), [&](const Span& q) {
+      return q.sequence < keys.sequence ||
+             (q.sequence == keys.sequence &&
+              q.end() - 1 + order_.offset(q) + order_.end <= keys.position);
+    });
+    return first != queries.end() && order_.attends_any(*first, keys);
+  }
+
   /// A member's keys, by span.
   const std::vector<Parcel>& parcels(int member) const {
     return parcels_[static_cast<std::size_t>(member)];
@@ -56,13 +100,40 @@ class Ring {
   }
 
   /// Pairs that a member computes.
-  double pairs(int member) const;
+  double pairs(int member) const { return mpi::pairs(order_, shard(member).queries, all_keys_); }
+
   /// Rows of keys that a member sends, its own and others'.
-  double rows_sent(int member) const;
+  double rows_sent(int member) const {
+    double rows = 0;
+    for (int round = 0; round < rounds_; ++round)
+      for (const Held& held : held(member, round))
+        if (held.next >= 0) rows += static_cast<double>(keys_of(*held.parcel).count);
+    return rows;
+  }
+
   /// Rows of others' keys that a member attends, and has gradients of.
-  double rows_sent_back(int member) const;
+  double rows_sent_back(int member) const {
+    double rows = 0;
+    for (int round = 1; round < rounds_; ++round)
+      for (const Held& held : held(member, round))
+        if (attends(member, keys_of(*held.parcel)))
+          rows += static_cast<double>(keys_of(*held.parcel).count);
+    return rows;
+  }
 
  private:
+  /// The shortest way past all members that need a parcel, so many up and so many down; of ways
+  /// that are equally long the one that goes up furthest. `needed` has their distances upwards, in
+  /// order.
+  static void route(const std::vector<int>& needed, int members, Parcel& parcel) {
+    int best = members;
+    for (std::size_t i = needed.size() + 1; i-- > 0;) {
+      const int up = i == 0 ? 0 : needed[i - 1];
+      const int down = i == needed.size() ? 0 : members - needed[i];
+      if (up + down < best) best = up + down, parcel.up = up, parcel.down = down;
+    }
+  }
+
   std::vector<Shard> shards_;
   std::vector<Spans> queries_;  ///< of shards, in order of positions
   const Order& order_;          ///< the problem's

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/mpi/handles.hpp"
-
 namespace heed::mpi {
 namespace {
 

@@ -25,17 +25,6 @@ class SerialExecutor final : public Executor {
   void run(std::uint32_t, Body body, void* argument) const override { body(argument, 0); }
 };
 
-class CallerExecutor final : public Executor {
- public:
-  explicit CallerExecutor(const heed_executor& given) : given_(given) {}
-  void run(std::uint32_t workers, Body body, void* argument) const override {
-    given_.run(given_.user, workers, body, argument);
-  }
-
- private:
-  heed_executor given_;
-};
-
 }  // namespace
 
 const ExecutorKind kSerialExecutor = {
@@ -43,9 +32,7 @@ const ExecutorKind kSerialExecutor = {
     [](const heed_allocator& allocator, std::uint32_t) -> Executor* {
       return make<SerialExecutor>(allocator);
     },
-    [](const heed_allocator& allocator, Executor* executor) {
-      destroy(allocator, static_cast<SerialExecutor*>(executor));
-    }};
+    destroy_executor<SerialExecutor>};
 
 std::size_t executor_count() { return sizeof kKinds / sizeof kKinds[0]; }
 const ExecutorKind& executor_at(std::size_t index) { return *kKinds[index]; }
@@ -59,14 +46,6 @@ const ExecutorKind& choose_executor(const char* name, const char* source) {
   }
   fail(HEED_STATUS_INVALID_ARGUMENT, "%s is \"%.40s\"; this build has: %s", source, name,
        choices.c_str());
-}
-
-Executor* make_caller_executor(const heed_allocator& allocator, const heed_executor& given) {
-  return make<CallerExecutor>(allocator, given);
-}
-
-void destroy_caller_executor(const heed_allocator& allocator, Executor* executor) {
-  destroy(allocator, static_cast<CallerExecutor*>(executor));
 }
 
 }  // namespace heed

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "api/heed.h"
+#include "engine/runtime/allocator.hpp"
 
 namespace heed {
 
@@ -21,6 +22,23 @@ class Executor {
   /// returns when all have returned. A worker that comes claims tasks until there are none, so not
   /// all need to come; worker 0 must. May be called from several threads at once.
   virtual void run(std::uint32_t workers, Body body, void* argument) const = 0;
+};
+
+template <class Kind>
+void destroy_executor(const heed_allocator& allocator, Executor* executor) {
+  destroy(allocator, static_cast<Kind*>(executor));
+}
+
+/// The caller's.
+class CallerExecutor final : public Executor {
+ public:
+  explicit CallerExecutor(const heed_executor& given) : given_(given) {}
+  void run(std::uint32_t workers, Body body, void* argument) const override {
+    given_.run(given_.user, workers, body, argument);
+  }
+
+ private:
+  heed_executor given_;
 };
 
 /// A kind of executor that was compiled in.
@@ -41,9 +59,5 @@ const ExecutorKind& executor_at(std::size_t index);
 /// The named kind, or the preferred one for nullptr. Throws an Error that lists the choices;
 /// `source` names where the name came from.
 const ExecutorKind& choose_executor(const char* name, const char* source);
-
-/// The kind that wraps a caller's executor.
-Executor* make_caller_executor(const heed_allocator& allocator, const heed_executor& given);
-void destroy_caller_executor(const heed_allocator& allocator, Executor* executor);
 
 }  // namespace heed

@@ -2,7 +2,6 @@
 
 #include "engine/parallel/executor.hpp"
 #include "engine/parallel/threads.hpp"
-#include "engine/runtime/allocator.hpp"
 
 namespace heed {
 namespace {
@@ -41,8 +40,6 @@ const ExecutorKind kOpenMpExecutor = {
       watch_forks();
       return make<OpenMpExecutor>(allocator);
     },
-    [](const heed_allocator& allocator, Executor* executor) {
-      destroy(allocator, static_cast<OpenMpExecutor*>(executor));
-    }};
+    destroy_executor<OpenMpExecutor>};
 
 }  // namespace heed

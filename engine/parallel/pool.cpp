@@ -164,8 +164,6 @@ const ExecutorKind kThreadsExecutor = {
       watch_forks();
       return make<ThreadsExecutor>(allocator, allocator, threads);
     },
-    [](const heed_allocator& allocator, Executor* executor) {
-      destroy(allocator, static_cast<ThreadsExecutor*>(executor));
-    }};
+    destroy_executor<ThreadsExecutor>};
 
 }  // namespace heed

@@ -143,8 +143,6 @@ const ExecutorKind kTbbExecutor = {
       watch_forks();
       return make<TbbExecutor>(allocator, threads);
     },
-    [](const heed_allocator& allocator, Executor* executor) {
-      destroy(allocator, static_cast<TbbExecutor*>(executor));
-    }};
+    destroy_executor<TbbExecutor>};
 
 }  // namespace heed

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "engine/parallel/parallel_for.hpp"
-#include "engine/projection/multiply.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"
@@ -127,15 +126,6 @@ struct TaskGrid {
   }
 };
 
-template <class Real>
-void multiply(const heed_context& context, const Matmul& matmul, const TaskGrid& grid,
-              std::int64_t task, std::byte* slab) {
-  const MatmulPlan& plan = *matmul.plan;
-  const std::int64_t out = task / grid.row_tasks * plan.task_out;
-  const Multiply<Real> multiply(kernels_of<Real>(*context.kernels), matmul, slab);
-  multiply.run(task % grid.row_tasks, out, std::min(out + plan.task_out, plan.size.out));
-}
-
 }  // namespace
 
 double flops_of(const MatmulSize& size) {
@@ -187,8 +177,10 @@ void run_matmuls(const heed_context& context, const Matmul* matmuls, std::size_t
       task -= grid.count;
       grid = TaskGrid(*++matmul);
     }
-    with_real(matmul->plan->size.float64,
-              [&](auto real) { multiply<decltype(real)>(context, *matmul, grid, task, slab); });
+    const MatmulPlan& plan = *matmul->plan;
+    const std::int64_t out = task / grid.row_tasks * plan.task_out;
+    multiply(*context.kernels, *matmul, slab, task % grid.row_tasks, out,
+             std::min(out + plan.task_out, plan.size.out));
   };
   // Those of all parts begin alike.
   const Matmul* const with_parts = std::find_if(

@@ -106,6 +106,11 @@ struct Matmul {
 void run_matmuls(const heed_context& context, const Matmul* matmuls, std::size_t count,
                  std::uint32_t workers, std::byte* slabs, std::size_t slab_bytes);
 
+/// A task of a product: the `task`-th plan.task_panels panels of rows times features out [begin,
+/// end), in the slab of its thread.
+void multiply(const Kernels& kernels, const Matmul& matmul, std::byte* slab, std::int64_t task,
+              std::int64_t begin, std::int64_t end);
+
 // Products by a BLAS library, one call for many rows, on the caller's thread. The library decides
 // how many threads it uses and in which order it sums.
 #if defined(HEED_WITH_CBLAS)

@@ -72,16 +72,4 @@ ValueView<Real> packed_view(const Real* packed, const Packing& packing, std::int
 template <class Real>
 void widen_block(const Real* packed, std::uint32_t depth, std::int64_t ins, Real* to);
 
-extern template void widen_block(const float*, std::uint32_t, std::int64_t, float*);
-extern template void widen_block(const double*, std::uint32_t, std::int64_t, double*);
-
-extern template MatrixView<float> widen_tile(const KernelTable<float>&, const Matrix&, const void*,
-                                             const TileOf&, float*);
-extern template MatrixView<double> widen_tile(const KernelTable<double>&, const Matrix&,
-                                              const void*, const TileOf&, double*);
-extern template void pack_tile(const KernelTable<float>&, const ProductKernels<float>&,
-                               const Matrix&, const void*, const TileOf&, float*, float*);
-extern template void pack_tile(const KernelTable<double>&, const ProductKernels<double>&,
-                               const Matrix&, const void*, const TileOf&, double*, double*);
-
 }  // namespace heed

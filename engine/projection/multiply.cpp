@@ -1,227 +1,251 @@
-#include "engine/projection/multiply.hpp"
-
 #include <algorithm>
 #include <cmath>
 
-#include "engine/runtime/sizes.hpp"
+#include "engine/projection/matmul.hpp"
 #include "engine/tensor/loops.hpp"
+#include "engine/tensor/panels.hpp"
 #include "engine/tensor/products.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
 
 constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
 
-}  // namespace
-
+/// One task of a product: some panels of rows times some features out.
 template <class Real>
-Multiply<Real>::Multiply(const KernelTable<Real>& kernels, const Matmul& matmul, std::byte* slab)
-    : kernels_(kernels),
-      products_(products_of(kernels, matmul.parts)),
-      packing_(Packing::of(products_)),
-      matmul_(matmul),
-      plan_(*matmul.plan),
-      cut_(matmul.items, matmul.rows / matmul.items, plan_.panel_rows, plan_.lanes),
-      slab_(slab) {}
+class Multiply {
+ public:
+  /// The slab is the thread's.
+  Multiply(const KernelTable<Real>& kernels, const Matmul& matmul, std::byte* slab)
+      : kernels_(kernels),
+        products_(products_of(kernels, matmul.parts)),
+        packing_(Packing::of(products_)),
+        matmul_(matmul),
+        plan_(*matmul.plan),
+        cut_(matmul.items, matmul.rows / matmul.items, plan_.panel_rows, plan_.lanes),
+        slab_(slab) {}
 
-template <class Real>
-void Multiply<Real>::run(std::int64_t task, std::int64_t begin, std::int64_t end) const {
-  const std::int64_t first = task * plan_.task_panels;
-  const std::int64_t panels = std::min(plan_.task_panels, cut_.panels() - first);
-  const std::int64_t step = packing_.tile_in();
-  for (std::int64_t sweep = begin; sweep < end; sweep += plan_.sweep_out) {
-    const std::int64_t sweep_end = std::min(sweep + plan_.sweep_out, end);
-    for (std::int64_t k = 0; k < plan_.size.in; k += step)
-      for (std::int64_t x = sweep; x < sweep_end; x += plan_.out_block)
-        multiply_tile(
-            first, panels,
-            {k, std::min(step, plan_.size.in - k), x, std::min(plan_.out_block, sweep_end - x)},
-            sweep, matmul_.x_panels == nullptr && x == begin);
-  }
-}
-
-template <class Real>
-typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, std::int64_t p,
-                                                     const TileOf& tile, std::int64_t sweep) const {
-  const ItemCut::RowSpan place = cut_.at(first_panel + p);
-  const std::int64_t before = place.before - cut_.at(first_panel).before;  // rows of the task
-  Panel panel{};
-  static_cast<PanelRows&>(panel) = PanelRows::of(place.first, place.rows, kernels_.panels.lanes);
-  const auto pitch = static_cast<std::int64_t>(panel.pitch);
-  const std::int64_t lines = packing_.lines(tile.k) * pitch;
-  panel.x =
-      buffer(plan_.slab.x) + before * plan_.x_lines + (plan_.keeps_x() ? lines : std::int64_t{0});
-  if (matmul_.x_panels != nullptr)
-    panel.x = static_cast<Real*>(const_cast<void*>(matmul_.x_panels)) +
-              place.before * round_up(plan_.size.in, PanelGeometry::row_padding) + lines;
-  // Sums that one tile completes leave before those of the next panel begin.
-  panel.accumulators = buffer(plan_.slab.accumulators);
-  if (plan_.size.in > packing_.tile_in())
-    panel.accumulators += before * plan_.sweep_out + (tile.x - sweep) * pitch;
-  if (matmul_.y_panels != nullptr)
-    panel.accumulators = static_cast<Real*>(matmul_.y_panels) +
-                         place.before * round_up(plan_.size.out, PanelGeometry::row_padding) +
-                         tile.x * pitch;
-  return panel;
-}
-
-template <class Real>
-void Multiply<Real>::multiply_tile(std::int64_t first_panel, std::int64_t panels,
-                                   const TileOf& tile, std::int64_t sweep, bool packs) const {
-  const auto [k, ins, x, outs] = tile;
-  const bool begins = k == 0;
-  const bool ends = k + ins == plan_.size.in;
-  const Real* const start = begins ? bias(x, outs) : nullptr;
-  const ValueView<Real> view = weights(tile);
-  for (std::int64_t p = 0; p < panels; ++p) {
-    const Panel panel = this->panel(first_panel, p, tile, sweep);
-    const auto pitch = static_cast<std::int64_t>(panel.pitch);
-    if (packs)
-      pack_rows(kernels_, products_, matmul_.x, panel, k, ins, buffer(plan_.slab.wide), panel.x);
-    for (std::int64_t i = 0; begins && start != nullptr && i < outs; ++i)
-      fill_values(start[i], panel.pitch, panel.accumulators + i * pitch);
-    if (begins && matmul_.adds)
-      pack_rows<Real>(kernels_, kernels_.panels,
-                      {matmul_.y.data, matmul_.y.layout, matmul_.y.per_batch}, panel, x, outs,
-                      buffer(plan_.slab.wide), panel.accumulators);
-    products_.multiply_panel(panel.vectors, view, static_cast<std::size_t>(ins), panel.x,
-                             panel.accumulators, static_cast<std::size_t>(outs),
-                             begins && start == nullptr && !matmul_.adds);
-    if (ends) finish(panel, x, outs);  // while the sums are in the cache
-  }
-}
-
-/// Mending leaves the tile that it packs last as it was.
-template <class Real>
-void Multiply<Real>::finish(const Panel& panel, std::int64_t x, std::int64_t outs) const {
-  const auto numbers = static_cast<std::size_t>(outs) * panel.pitch;
-  if (matmul_.parts.count > 0 && !kernels_.numbers.all_finite(panel.accumulators, numbers))
-    multiply_again(panel, x, outs);
-  matmul_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
-}
-
-template <class Real>
-void Multiply<Real>::multiply_again(const Panel& panel, std::int64_t x, std::int64_t outs) const {
-  const auto pitch = static_cast<std::int64_t>(panel.pitch);
-  Real* const again = buffer(plan_.slab.again);
-  Real* const rows = buffer(plan_.slab.again_x);
-  Real* const wide = buffer(plan_.slab.again_w);
-  const Real* const start = bias(x, outs);
-  for (std::int64_t i = 0; start != nullptr && i < outs; ++i)
-    std::fill_n(again + i * pitch, pitch, start[i]);
-  const std::int64_t step = packing_.tile_in();
-  for (std::int64_t k = 0; k < plan_.size.in; k += step) {
-    const std::int64_t ins = std::min(step, plan_.size.in - k);
-    pack_rows<Real>(kernels_, kernels_.panels, matmul_.x, panel, k, ins, buffer(plan_.slab.wide),
-                    rows);
-    // One part has lost digits, and products go on without them; several have not.
-    const ValueView<Real> packed =
-        packing_.parts == 1 ? weights({k, ins, x, outs}) : ValueView<Real>{};
-    for (std::int64_t o = 0; o < outs; o += kBlock) {
-      if (packing_.parts == 1)
-        widen_block(packed.data + o / kBlock * packed.block_stride, packing_.depth, ins, wide);
-      else
-        read_whole({k, ins, x + o, std::min(kBlock, outs - o)}, wide);
-      kernels_.panels.multiply_panel(panel.vectors, packed_view<Real>(wide, {}, ins),
-                                     static_cast<std::size_t>(ins), rows, again + o * pitch,
-                                     static_cast<std::size_t>(std::min(kBlock, outs - o)),
-                                     k == 0 && start == nullptr);
+  /// Rows: the `task`-th plan.task_panels panels. Features out: [begin, end).
+  void run(std::int64_t task, std::int64_t begin, std::int64_t end) const {
+    const std::int64_t first = task * plan_.task_panels;
+    const std::int64_t panels = std::min(plan_.task_panels, cut_.panels() - first);
+    const std::int64_t step = packing_.tile_in();
+    for (std::int64_t sweep = begin; sweep < end; sweep += plan_.sweep_out) {
+      const std::int64_t sweep_end = std::min(sweep + plan_.sweep_out, end);
+      for (std::int64_t k = 0; k < plan_.size.in; k += step)
+        for (std::int64_t x = sweep; x < sweep_end; x += plan_.out_block)
+          multiply_tile(
+              first, panels,
+              {k, std::min(step, plan_.size.in - k), x, std::min(plan_.out_block, sweep_end - x)},
+              sweep, matmul_.x_panels == nullptr && x == begin);
     }
   }
-  for (std::int64_t i = 0; i < outs * pitch; ++i)
-    if (!std::isfinite(panel.accumulators[i])) panel.accumulators[i] = again[i];
-}
 
-template <class Real>
-void Multiply<Real>::read_whole(const TileOf& block, Real* to) const {
-  const MatrixArgument& w = matmul_.w;
-  if (w.prepared != nullptr)
-    read_block(*w.prepared, block.k, block.ins, block.x, to);
-  else
-    pack_tile<Real>(kernels_, kernels_.panels, *w.matrix, w.data, block, buffer(plan_.slab.wide),
-                    to);
-}
+ private:
+  /// Rows are numbered as in x and y.
+  struct Panel : PanelRows {
+    Real* x;             ///< the tile's features in, of the task's own, or given
+    Real* accumulators;  ///< of the tile's features out
+  };
 
-template <class Real>
-ValueView<Real> Multiply<Real>::weights(const TileOf& tile) const {
-  const heed_weights* const prepared = matmul_.w.prepared;
-  if (prepared != nullptr && prepared->packing == packing_)
-    return packed_view(prepared->tile<Real>(tile.k, tile.x), packing_, tile.ins);
-  Real* const packed = buffer(plan_.slab.weights);
-  if (prepared != nullptr)
-    pack_again(*prepared, tile, packed);
-  else
-    pack_tile(kernels_, products_, *matmul_.w.matrix, matmul_.w.data, tile, buffer(plan_.slab.wide),
-              packed);
-  return packed_view<Real>(packed, packing_, tile.ins);
-}
-
-template <class Real>
-void Multiply<Real>::pack_again(const heed_weights& prepared, const TileOf& tile, Real* to) const {
-  for (std::int64_t o = 0; o < tile.outs; o += kBlock) {
-    Real* const block = to + packing_.lines(tile.ins) * o;
-    Real* const wide = packing_.is_plain() ? block : buffer(plan_.slab.wide);
-    read_block(prepared, tile.k, tile.ins, tile.x + o, wide);
-    if (!packing_.is_plain())
-      products_.pack_values({wide, kBlock, 1}, static_cast<std::size_t>(tile.ins),
-                            static_cast<std::size_t>(kBlock), block);
+  /// Panel p of the task, for a tile of the sweep that begins with a feature out.
+  Panel panel(std::int64_t first_panel, std::int64_t p, const TileOf& tile,
+              std::int64_t sweep) const {
+    const ItemCut::RowSpan place = cut_.at(first_panel + p);
+    const std::int64_t before = place.before - cut_.at(first_panel).before;  // rows of the task
+    Panel panel{};
+    static_cast<PanelRows&>(panel) = PanelRows::of(place.first, place.rows, kernels_.panels.lanes);
+    const auto pitch = static_cast<std::int64_t>(panel.pitch);
+    const std::int64_t lines = packing_.lines(tile.k) * pitch;
+    panel.x =
+        buffer(plan_.slab.x) + before * plan_.x_lines + (plan_.keeps_x() ? lines : std::int64_t{0});
+    if (matmul_.x_panels != nullptr)
+      panel.x = static_cast<Real*>(const_cast<void*>(matmul_.x_panels)) +
+                place.before * round_up(plan_.size.in, PanelGeometry::row_padding) + lines;
+    // Sums that one tile completes leave before those of the next panel begin.
+    panel.accumulators = buffer(plan_.slab.accumulators);
+    if (plan_.size.in > packing_.tile_in())
+      panel.accumulators += before * plan_.sweep_out + (tile.x - sweep) * pitch;
+    if (matmul_.y_panels != nullptr)
+      panel.accumulators = static_cast<Real*>(matmul_.y_panels) +
+                           place.before * round_up(plan_.size.out, PanelGeometry::row_padding) +
+                           tile.x * pitch;
+    return panel;
   }
-}
 
-template <class Real>
-const Real* Multiply<Real>::bias(std::int64_t x, std::int64_t outs) const {
-  const MatrixArgument& w = matmul_.w;
-  if (w.prepared != nullptr)
-    return w.prepared->bias == nullptr ? nullptr : static_cast<const Real*>(w.prepared->bias) + x;
-  if (w.bias == nullptr) return nullptr;
-  kernels_.numbers.read(w.bias_layout.type,
-                        static_cast<const std::byte*>(w.bias) + x * w.bias_layout.bytes, 1,
-                        static_cast<std::size_t>(outs), buffer(plan_.slab.bias));
-  return buffer(plan_.slab.bias);
-}
-
-template <class Real>
-void Multiply<Real>::store(const Panel& panel, std::int64_t x, std::int64_t outs) const {
-  const OutputRows& y = matmul_.y;
-  if (y.layout.strides.row == 1 && y.per_batch >= matmul_.rows && y.per_head >= plan_.size.out)
-    return store_lines(panel, x, outs);
-  alignas(kAlignment) Real ones[kMaxPanel];
-  std::fill_n(ones, kMaxPanel, Real{1});
-  const auto pitch = static_cast<std::int64_t>(panel.pitch);
-  for (std::int64_t at = x; at < x + outs;) {
-    const std::int64_t count = std::min(y.per_head - at % y.per_head, x + outs - at);
-    std::byte* to[kMaxPanel];
-    for (std::size_t i = 0; i < panel.rows; ++i)
-      to[i] = y.at(panel.first + static_cast<std::int64_t>(i), at);
-    store_columns(kernels_, panel.accumulators + (at - x) * pitch, ones,
-                  static_cast<std::size_t>(count), to, panel.rows, panel.vectors, y.layout,
-                  buffer(plan_.slab.wide));
-    at += count;
+  /// All panels times a tile of weights; `packs` their part of x first.
+  void multiply_tile(std::int64_t first_panel, std::int64_t panels, const TileOf& tile,
+                     std::int64_t sweep, bool packs) const {
+    const auto [k, ins, x, outs] = tile;
+    const bool begins = k == 0;
+    const bool ends = k + ins == plan_.size.in;
+    const Real* const start = begins ? bias(x, outs) : nullptr;
+    const ValueView<Real> view = weights(tile);
+    for (std::int64_t p = 0; p < panels; ++p) {
+      const Panel panel = this->panel(first_panel, p, tile, sweep);
+      const auto pitch = static_cast<std::int64_t>(panel.pitch);
+      if (packs)
+        pack_rows(kernels_, products_, matmul_.x, panel, k, ins, buffer(plan_.slab.wide), panel.x);
+      for (std::int64_t i = 0; begins && start != nullptr && i < outs; ++i)
+        fill_values(start[i], panel.pitch, panel.accumulators + i * pitch);
+      if (begins && matmul_.adds)
+        pack_rows<Real>(kernels_, kernels_.panels,
+                        {matmul_.y.data, matmul_.y.layout, matmul_.y.per_batch}, panel, x, outs,
+                        buffer(plan_.slab.wide), panel.accumulators);
+      products_.multiply_panel(panel.vectors, view, static_cast<std::size_t>(ins), panel.x,
+                               panel.accumulators, static_cast<std::size_t>(outs),
+                               begins && start == nullptr && !matmul_.adds);
+      if (ends) finish(panel, x, outs);  // while the sums are in the cache
+    }
   }
-}
 
-/// Where rows lie side by side, as lanes do, nothing is transposed.
-template <class Real>
-void Multiply<Real>::store_lines(const Panel& panel, std::int64_t x, std::int64_t outs) const {
-  const Layout& layout = matmul_.y.layout;
-  const std::int64_t step = layout.strides.feature * layout.bytes;
-  const Real* from = panel.accumulators;
-  std::byte* to = matmul_.y.at(panel.first, x);
-  for (std::int64_t i = 0; i < outs; ++i, from += panel.pitch, to += step)
-    kernels_.numbers.write(layout.type, from, panel.rows, to, 1);
-}
-
-template <class Real>
-void Multiply<Real>::scale(const Panel& panel, std::int64_t outs) const {
-  const auto factor = static_cast<Real>(matmul_.y_scale);
-  for (std::int64_t x = 0; x < outs; ++x) {
-    Real* const row = panel.accumulators + x * static_cast<std::int64_t>(panel.pitch);
-    for (std::size_t i = 0; i < panel.rows; ++i) row[i] *= factor;
-    for (std::size_t i = panel.rows; i < panel.pitch; ++i) row[i] = 0;
+  /// Mending leaves the tile that it packs last as it was.
+  void finish(const Panel& panel, std::int64_t x, std::int64_t outs) const {
+    const auto numbers = static_cast<std::size_t>(outs) * panel.pitch;
+    if (matmul_.parts.count > 0 && !kernels_.numbers.all_finite(panel.accumulators, numbers))
+      multiply_again(panel, x, outs);
+    matmul_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
   }
-}
 
-template class Multiply<float>;
-template class Multiply<double>;
+  /// Multiplies features out [x, x + outs) of a panel again as numbers where results are not
+  /// finite, and takes those alone, so that an element depends on its own row.
+  void multiply_again(const Panel& panel, std::int64_t x, std::int64_t outs) const {
+    const auto pitch = static_cast<std::int64_t>(panel.pitch);
+    Real* const again = buffer(plan_.slab.again);
+    Real* const rows = buffer(plan_.slab.again_x);
+    Real* const wide = buffer(plan_.slab.again_w);
+    const Real* const start = bias(x, outs);
+    for (std::int64_t i = 0; start != nullptr && i < outs; ++i)
+      std::fill_n(again + i * pitch, pitch, start[i]);
+    const std::int64_t step = packing_.tile_in();
+    for (std::int64_t k = 0; k < plan_.size.in; k += step) {
+      const std::int64_t ins = std::min(step, plan_.size.in - k);
+      pack_rows<Real>(kernels_, kernels_.panels, matmul_.x, panel, k, ins, buffer(plan_.slab.wide),
+                      rows);
+      // One part has lost digits, and products go on without them; several have not.
+      const ValueView<Real> packed =
+          packing_.parts == 1 ? weights({k, ins, x, outs}) : ValueView<Real>{};
+      for (std::int64_t o = 0; o < outs; o += kBlock) {
+        if (packing_.parts == 1)
+          widen_block(packed.data + o / kBlock * packed.block_stride, packing_.depth, ins, wide);
+        else
+          read_whole({k, ins, x + o, std::min(kBlock, outs - o)}, wide);
+        kernels_.panels.multiply_panel(panel.vectors, packed_view<Real>(wide, {}, ins),
+                                       static_cast<std::size_t>(ins), rows, again + o * pitch,
+                                       static_cast<std::size_t>(std::min(kBlock, outs - o)),
+                                       k == 0 && start == nullptr);
+      }
+    }
+    for (std::int64_t i = 0; i < outs * pitch; ++i)
+      if (!std::isfinite(panel.accumulators[i])) panel.accumulators[i] = again[i];
+  }
+
+  /// A block of features out as the matrix has it, to [ins][value_block].
+  void read_whole(const TileOf& block, Real* to) const {
+    const MatrixArgument& w = matmul_.w;
+    if (w.prepared != nullptr)
+      read_block(*w.prepared, block.k, block.ins, block.x, to);
+    else
+      pack_tile<Real>(kernels_, kernels_.panels, *w.matrix, w.data, block, buffer(plan_.slab.wide),
+                      to);
+  }
+
+  /// Features in [k, k + ins) by features out [x, x + outs) of the matrix.
+  ValueView<Real> weights(const TileOf& tile) const {
+    const heed_weights* const prepared = matmul_.w.prepared;
+    if (prepared != nullptr && prepared->packing == packing_)
+      return packed_view(prepared->tile<Real>(tile.k, tile.x), packing_, tile.ins);
+    Real* const packed = buffer(plan_.slab.weights);
+    if (prepared != nullptr)
+      pack_again(*prepared, tile, packed);
+    else
+      pack_tile(kernels_, products_, *matmul_.w.matrix, matmul_.w.data, tile,
+                buffer(plan_.slab.wide), packed);
+    return packed_view<Real>(packed, packing_, tile.ins);
+  }
+
+  /// A prepared matrix that is packed for other products.
+  void pack_again(const heed_weights& prepared, const TileOf& tile, Real* to) const {
+    for (std::int64_t o = 0; o < tile.outs; o += kBlock) {
+      Real* const block = to + packing_.lines(tile.ins) * o;
+      Real* const wide = packing_.is_plain() ? block : buffer(plan_.slab.wide);
+      read_block(prepared, tile.k, tile.ins, tile.x + o, wide);
+      if (!packing_.is_plain())
+        products_.pack_values({wide, kBlock, 1}, static_cast<std::size_t>(tile.ins),
+                              static_cast<std::size_t>(kBlock), block);
+    }
+  }
+
+  /// The bias of features out [x, x + outs); nullptr: none.
+  const Real* bias(std::int64_t x, std::int64_t outs) const {
+    const MatrixArgument& w = matmul_.w;
+    if (w.prepared != nullptr)
+      return w.prepared->bias == nullptr ? nullptr : static_cast<const Real*>(w.prepared->bias) + x;
+    if (w.bias == nullptr) return nullptr;
+    kernels_.numbers.read(w.bias_layout.type,
+                          static_cast<const std::byte*>(w.bias) + x * w.bias_layout.bytes, 1,
+                          static_cast<std::size_t>(outs), buffer(plan_.slab.bias));
+    return buffer(plan_.slab.bias);
+  }
+
+  void store(const Panel& panel, std::int64_t x, std::int64_t outs) const {
+    const OutputRows& y = matmul_.y;
+    if (y.layout.strides.row == 1 && y.per_batch >= matmul_.rows && y.per_head >= plan_.size.out)
+      return store_lines(panel, x, outs);
+    alignas(kAlignment) Real ones[kMaxPanel];
+    std::fill_n(ones, kMaxPanel, Real{1});
+    const auto pitch = static_cast<std::int64_t>(panel.pitch);
+    for (std::int64_t at = x; at < x + outs;) {
+      const std::int64_t count = std::min(y.per_head - at % y.per_head, x + outs - at);
+      std::byte* to[kMaxPanel];
+      for (std::size_t i = 0; i < panel.rows; ++i)
+        to[i] = y.at(panel.first + static_cast<std::int64_t>(i), at);
+      store_columns(kernels_, panel.accumulators + (at - x) * pitch, ones,
+                    static_cast<std::size_t>(count), to, panel.rows, panel.vectors, y.layout,
+                    buffer(plan_.slab.wide));
+      at += count;
+    }
+  }
+
+  /// Where rows lie side by side, as lanes do, nothing is transposed.
+  void store_lines(const Panel& panel, std::int64_t x, std::int64_t outs) const {
+    const Layout& layout = matmul_.y.layout;
+    const std::int64_t step = layout.strides.feature * layout.bytes;
+    const Real* from = panel.accumulators;
+    std::byte* to = matmul_.y.at(panel.first, x);
+    for (std::int64_t i = 0; i < outs; ++i, from += panel.pitch, to += step)
+      kernels_.numbers.write(layout.type, from, panel.rows, to, 1);
+  }
+
+  void scale(const Panel& panel, std::int64_t outs) const {
+    const auto factor = static_cast<Real>(matmul_.y_scale);
+    for (std::int64_t x = 0; x < outs; ++x) {
+      Real* const row = panel.accumulators + x * static_cast<std::int64_t>(panel.pitch);
+      for (std::size_t i = 0; i < panel.rows; ++i) row[i] *= factor;
+      for (std::size_t i = panel.rows; i < panel.pitch; ++i) row[i] = 0;
+    }
+  }
+
+  Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
+
+  const KernelTable<Real>& kernels_;
+  const ProductKernels<Real>& products_;
+  const Packing packing_;
+  const Matmul& matmul_;
+  const MatmulPlan& plan_;
+  const ItemCut cut_;
+  std::byte* const slab_;
+};
+
+}  // namespace
+
+void multiply(const Kernels& kernels, const Matmul& matmul, std::byte* slab, std::int64_t task,
+              std::int64_t begin, std::int64_t end) {
+  with_real(matmul.plan->size.float64, [&](auto real) {
+    using Real = decltype(real);
+    Multiply<Real>(kernels_of<Real>(kernels), matmul, slab).run(task, begin, end);
+  });
+}
 
 }  // namespace heed

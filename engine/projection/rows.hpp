@@ -54,13 +54,6 @@ void pack_rows(const KernelTable<Real>& kernels, const ProductKernels<Real>& pro
                const InputRows& from, const PanelRows& panel, std::int64_t k, std::int64_t count,
                Real* wide, Real* to);
 
-extern template void pack_rows(const KernelTable<float>&, const ProductKernels<float>&,
-                               const InputRows&, const PanelRows&, std::int64_t, std::int64_t,
-                               float*, float*);
-extern template void pack_rows(const KernelTable<double>&, const ProductKernels<double>&,
-                               const InputRows&, const PanelRows&, std::int64_t, std::int64_t,
-                               double*, double*);
-
 /// All of a tensor's rows, in panels.
 struct PackJob {
   bool float64;

@@ -92,11 +92,6 @@ template <class Real>
 void read_block(const heed_weights& weights, std::int64_t k, std::int64_t ins, std::int64_t x,
                 Real* to);
 
-extern template void read_block(const heed_weights&, std::int64_t, std::int64_t, std::int64_t,
-                                float*);
-extern template void read_block(const heed_weights&, std::int64_t, std::int64_t, std::int64_t,
-                                double*);
-
 /// A matrix [in][out] of the arithmetic's type.
 Matrix rows_side_by_side(bool float64, std::int64_t in, std::int64_t out);
 

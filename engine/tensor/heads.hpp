@@ -24,13 +24,4 @@ void split_gradient(heed_combine combine, const Real* gradient, const Real* head
 /// "concat", "mean" and so on.
 const char* name_of(heed_combine combine);
 
-extern template void combine_heads(heed_combine, const float*, std::int64_t, std::int64_t,
-                                   std::int64_t, const float*, float*);
-extern template void combine_heads(heed_combine, const double*, std::int64_t, std::int64_t,
-                                   std::int64_t, const double*, double*);
-extern template void split_gradient(heed_combine, const float*, const float*, std::int64_t,
-                                    std::int64_t, std::int64_t, const float*, float*);
-extern template void split_gradient(heed_combine, const double*, const double*, std::int64_t,
-                                    std::int64_t, std::int64_t, const double*, double*);
-
 }  // namespace heed

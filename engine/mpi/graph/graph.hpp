@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/mpi/graph/edges.hpp"
-#include "engine/mpi/handles.hpp"
+#include "engine/mpi/tensor.hpp"
 
 namespace heed::mpi {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "engine/mpi/communicator.hpp"
 #include "engine/mpi/graph/graph.hpp"
-#include "engine/mpi/run.hpp"
 #include "engine/mpi/tensor.hpp"
 
 namespace heed::mpi {
