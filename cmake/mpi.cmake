@@ -3,7 +3,6 @@
 
 set(HEED_MPI_SOURCES
   api/heed_mpi.cpp
-  engine/mpi/arguments.cpp
   engine/mpi/backward.cpp
   engine/mpi/choice.cpp
   engine/mpi/communicator.cpp
@@ -20,8 +19,7 @@ set(HEED_MPI_SOURCES
   engine/mpi/tensor.cpp)
 # What a shared heed keeps to itself.
 set(HEED_MPI_OWN_RUNTIME
-  engine/runtime/error.cpp
-  engine/runtime/text.cpp)
+  engine/runtime/error.cpp)
 
 # heed_add_mpi_library(<name> <mpi>): linked to the imported library <mpi>.
 function(heed_add_mpi_library name mpi)

@@ -1,39 +1,15 @@
 // Before calls without a plan.
 #include <cstdio>
-#include <limits>
 
 #include "engine/audit/audit.hpp"
 #include "engine/audit/tensors.hpp"
-#include "engine/audit/values.hpp"
 #include "engine/runtime/error.hpp"
-#include "engine/runtime/text.hpp"
-#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
 
 Axes row_axes(const Shape& s, std::int64_t features) {
   return {{s[0], s[1], s[2], features}, kRowNames};
-}
-
-/// Tells of odd values in those rows of a part that are read; rows whose lse is -inf are not.
-void tell_odd_part(const heed_context& context, const GivenTensor* out, const GivenTensor& lse) {
-  if (out == nullptr) return;
-  Values values(context, *out);
-  Box box = whole(*out);
-  const Shape& sizes = out->sizes;
-  for (std::int64_t b = 0; b < sizes[0]; ++b)
-    for (std::int64_t h = 0; h < sizes[1]; ++h)
-      for (std::int64_t i = 0; i < sizes[2]; ++i) {
-        const double weight =
-            number_at(*context.kernels, lse.layout.type, row_at(lse.data, lse.layout, b, h, i));
-        if (weight == -std::numeric_limits<double>::infinity()) continue;
-        const std::int64_t at[3] = {b, h, i};
-        for (int axis = 0; axis < 3; ++axis)
-          box.begin[axis] = at[axis], box.end[axis] = at[axis] + 1;
-        values.count(box);
-      }
-  values.tell_odd();
 }
 
 /// Whether every second number is 0, and not all are.
@@ -74,7 +50,7 @@ void audit_merge(const heed_context& context, const MergeProblem& problem, const
     audit.add(Role::kOutput, Odd::kNone, "", "out", merge.out, l.out, rows);
     audit.add(Role::kOutput, Odd::kNone, "", "lse", merge.lse, l.lse, lses);
     audit.before();
-    tell_odd_part(context, out, *lse);
+    if (out != nullptr) tell_odd_partial(context, *out, *lse);
   }
 }
 

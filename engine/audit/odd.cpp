@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "engine/audit/tensors.hpp"
-#include "engine/runtime/text.hpp"
+#include "engine/runtime/error.hpp"
 
 namespace heed {
 namespace {

@@ -14,8 +14,7 @@ struct ByteSpan {
 };
 
 ByteSpan bytes_of(const GivenTensor& tensor) {
-  const Strides& s = tensor.layout.strides;
-  const std::int64_t strides[4] = {s.batch, s.head, s.row, s.feature};
+  const Strides& strides = tensor.layout.strides;
   std::int64_t before = 0;
   std::int64_t after = 0;
   for (int axis = 0; axis < 4; ++axis) {
@@ -39,8 +38,7 @@ class Search {
   /// One tensor's places count upwards and the other's downwards, so that all terms are positive:
   /// hitting the target means that two places are at distance 0.
   void add(const GivenTensor& tensor) {
-    const Strides& s = tensor.layout.strides;
-    const std::int64_t strides[4] = {s.batch, s.head, s.row, s.feature};
+    const Strides& strides = tensor.layout.strides;
     for (int axis = 0; axis < 4; ++axis)
       if (tensor.sizes[axis] > 1)
         add_term({magnitude(strides[axis]) * tensor.layout.bytes, tensor.sizes[axis] - 1});

@@ -98,6 +98,10 @@ class Audit {
   GivenTensor all_[kMost];
 };
 
+/// Tells of odd values in those rows of a partial result that are read; rows whose lse is -inf are
+/// not.
+void tell_odd_partial(const heed_context& context, const GivenTensor& out, const GivenTensor& lse);
+
 /// Whether there is a row to compute. Tells of sizes of 0 where there are tensors.
 bool tell_empty(const AuditedAttention& of, bool queries_given, bool keys_given);
 /// Tells what looks odd about lengths, offsets, mask and scale.

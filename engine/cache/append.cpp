@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/cache/growth.hpp"
+#include "engine/cache/sequences.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 
@@ -47,8 +47,8 @@ class Appending {
       pitch_ = std::max(key_.stored.features, value_.stored.features) + problem_.rotary.features;
       buffers_ = Array<float>(cache_.context->allocator, tasks.workers * pitch_);
     }
-    parallel_for(threads, tasks, [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-      for (std::int64_t i = begin; i < end; ++i) write_row(i, buffers_.data() + worker * pitch_);
+    parallel_each(threads, tasks, [&](std::int64_t i, std::uint32_t worker) {
+      write_row(i, buffers_.data() + worker * pitch_);
     });
   }
 

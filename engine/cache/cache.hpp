@@ -73,22 +73,42 @@ inline constexpr std::int32_t kNoPage = -1;
 /// list().
 class PageTree {
  public:
-  PageTree(std::int32_t* previous, std::int32_t* references, std::int64_t pages);
+  PageTree(std::int32_t* previous, std::int32_t* references, std::int64_t pages)
+      : previous_(previous), references_(references), first_free_(kNoPage), free_(0) {
+    for (std::int64_t page = pages; page-- > 0;) give_back(static_cast<std::int32_t>(page));
+  }
 
   std::int64_t free() const { return free_; }
   std::int32_t before(std::int32_t page) const { return previous_[page]; }
   std::int32_t references(std::int32_t page) const { return references_[page]; }
 
   /// A page that nobody refers to yet; there must be one.
-  std::int32_t take();
+  std::int32_t take() {
+    const std::int32_t page = first_free_;
+    first_free_ = previous_[page];
+    --free_;
+    return page;
+  }
+
   /// Gives back a page that nobody refers to.
-  void give_back(std::int32_t page);
+  void give_back(std::int32_t page) {
+    references_[page] = 0;
+    previous_[page] = first_free_;
+    first_free_ = page;
+    ++free_;
+  }
 
   void share(std::int32_t page) {
     if (page != kNoPage) ++references_[page];
   }
   /// Gives up a reference. A page without any is free, and refers no more to the one before it.
-  void release(std::int32_t page);
+  void release(std::int32_t page) {
+    while (page != kNoPage && --references_[page] == 0) {
+      const std::int32_t before = previous_[page];
+      give_back(page);
+      page = before;
+    }
+  }
 
   /// Puts a page that has one reference, or will have one, behind another, which has to have one
   /// for that.
@@ -99,11 +119,18 @@ class PageTree {
 
   /// How many of the last pages of a sequence, which ends with `last`, are its own; `most` are
   /// looked at.
-  std::int64_t own(std::int32_t last, std::int64_t most) const;
+  std::int64_t own(std::int32_t last, std::int64_t most) const {
+    std::int64_t pages = 0;
+    for (; pages < most && references_[last] == 1; last = previous_[last]) ++pages;
+    return pages;
+  }
 
   /// The first `most` of the `count` pages of a sequence that the caller has, in order; it ends
   /// with `last`.
-  void list(std::int32_t last, std::int64_t count, std::int64_t most, std::int32_t* pages) const;
+  void list(std::int32_t last, std::int64_t count, std::int64_t most, std::int32_t* pages) const {
+    for (std::int64_t n = count; n-- > 0; last = previous_[last])
+      if (n < most) pages[n] = last;
+  }
 
  private:
   std::int32_t* const previous_;    ///< [pages]; of a free page the next free one

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "engine/cache/cache.hpp"
-#include "engine/cache/growth.hpp"
 #include "engine/cache/sequences.hpp"
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/checksum.hpp"

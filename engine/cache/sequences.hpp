@@ -1,9 +1,11 @@
 // The sequences of a cache, and who may use them when.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/cache/cache.hpp"
+#include "engine/runtime/allocator.hpp"
 
 namespace heed {
 
@@ -40,5 +42,57 @@ std::int64_t length_of(const heed_cache& cache, heed_sequence sequence, std::int
 
 /// Throws unless the cache has that layer; `field` is as in "desc.layer".
 void check_layer(const heed_cache& cache, const char* field, std::int64_t layer);
+
+// ---- Growth -------------------------------------------------------------------------------------
+
+/// New rows of one layer, at least one, which the caller writes:
+///
+///   Growth growth(cache, sequence, layer, rows);   takes pages
+///   growth.copy_shared();                          who shares pages keeps them as they are
+///   ... writes rows [begin(), end()) ...
+///   growth.keep();                                 now the sequence has them
+///
+/// Without the last step nothing has changed for anybody.
+class Growth {
+ public:
+  /// Throws an Error with HEED_STATUS_OUT_OF_MEMORY that names pages wanted and free.
+  Growth(heed_cache& cache, heed_sequence sequence, std::int64_t layer, std::int64_t rows);
+  ~Growth();
+  Growth(const Growth&) = delete;
+  Growth& operator=(const Growth&) = delete;
+
+  void copy_shared() const;
+  void keep();
+
+  std::int64_t begin() const { return begin_; }
+  std::int64_t end() const { return end_; }
+  /// Where row t is to be written.
+  std::int32_t page_of(std::int64_t t) const {
+    return pages_[t / cache_.problem.page_rows - first_];
+  }
+
+ private:
+  void copy(std::int32_t from, std::int64_t number) const;
+
+  heed_cache& cache_;
+  const Use use_;
+  const std::int64_t layer_;
+  std::int64_t begin_, end_;
+
+  /// Pages of a sequence are numbered in the order of their rows; the first that is written to is
+  /// first_. Some of them are taken from the pool:
+  ///
+  ///   [first_, end_of_copies_)            to be copies of shared ones
+  ///   [end_of_copies_, pages_before_)     its own
+  ///   [pages_before_, pages_after_)       new
+  ///
+  /// Shared pages come before its own. So all that it shares from first_ on is copied, even if rows
+  /// of other layers are all that lies there.
+  std::int64_t first_, end_of_copies_, pages_before_, pages_after_;
+  std::int32_t before_first_;           ///< the page, as it is
+  std::int32_t last_shared_ = kNoPage;  ///< the last page that is copied
+  Array<std::int32_t> pages_;           ///< those from first_ on, as they will be
+  bool kept_ = false;
+};
 
 }  // namespace heed

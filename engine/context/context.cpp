@@ -11,7 +11,6 @@
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"
-#include "engine/runtime/text.hpp"
 
 namespace heed {
 namespace {

@@ -1,21 +1,20 @@
 #include "engine/context/isa.hpp"
 
+#include <unistd.h>
+
 #include <charconv>
 #include <cstring>
 #include <string_view>
 
 #include "engine/runtime/error.hpp"
-#include "engine/runtime/text.hpp"
 
-#if defined(HEED_ISA_AVX2)
+#if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 #if defined(HEED_ISA_AMX) && defined(__linux__)
 #include <sys/syscall.h>
-#include <unistd.h>
-#endif
-#if defined(HEED_ISA_NEONBF16) && defined(__linux__)
-#include <sys/auxv.h>
 #endif
 
 namespace heed {
@@ -25,14 +24,17 @@ bool always() { return true; }
 bool everywhere(const CpuName& /*cpu*/) { return true; }
 
 #if defined(HEED_ISA_AVX2)
+/// What CPUID answers for a leaf; all 0 where the CPU does not know it.
+struct Answer {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+
+  explicit Answer(unsigned leaf, unsigned subleaf = 0) {
+    (void)__get_cpuid_count(leaf, subleaf, &a, &b, &c, &d);
+  }
+};
+
 /// Not all compilers know this one's name (clang 14 does not). It has no state of its own.
-bool has_f16c() {
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
-}
+bool has_f16c() { return (Answer(1).c & bit_F16C) != 0; }
 
 // __builtin_cpu_supports also checks that the operating system saves the registers (XCR0).
 bool has_avx2() {
@@ -53,13 +55,7 @@ bool has_avx512() {
 bool has_avx512bf16() {
   constexpr unsigned kBf16 = 1U << 5;   // of leaf 7, subleaf 1
   constexpr unsigned kVnni = 1U << 11;  // of leaf 7, subleaf 0
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  if (!has_avx512() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (c & kVnni) == 0)
-    return false;
-  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kBf16) != 0;
+  return has_avx512() && (Answer(7).c & kVnni) != 0 && (Answer(7, 1).a & kBf16) != 0;
 }
 #endif
 
@@ -78,12 +74,7 @@ bool may_use_tiles() {
 
 bool has_amx() {
   constexpr unsigned kAmx = 1U << 22 | 1U << 24;  // AMX-BF16 and AMX-TILE, of leaf 7, subleaf 0
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  return has_avx512bf16() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmx) == kAmx &&
-         may_use_tiles();
+  return has_avx512bf16() && (Answer(7).d & kAmx) == kAmx && may_use_tiles();
 }
 #endif
 

@@ -1,5 +1,3 @@
-#include "engine/context/tuning.hpp"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,8 +11,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "engine/context/context.hpp"
 #include "engine/runtime/descriptor.hpp"
-#include "engine/runtime/text.hpp"
+#include "engine/runtime/error.hpp"
 #include "engine/tensor/element.hpp"
 
 namespace heed {

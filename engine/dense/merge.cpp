@@ -5,7 +5,6 @@
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/log_sum_exp.hpp"
 #include "engine/tensor/merge.hpp"
 
 namespace heed {

@@ -4,11 +4,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "engine/parallel/ranges.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/runtime/text.hpp"
 #include "engine/tensor/element.hpp"
 
 namespace heed {

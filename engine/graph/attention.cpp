@@ -3,7 +3,6 @@
 #include "engine/graph/softmax.hpp"
 #include "engine/graph/splits.hpp"
 #include "engine/parallel/parallel_for.hpp"
-#include "engine/parallel/ranges.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed {

@@ -6,8 +6,8 @@
 #include "engine/graph/step.hpp"
 #include "engine/tensor/argmax.hpp"
 #include "engine/tensor/heads.hpp"
-#include "engine/tensor/log_sum_exp.hpp"
 #include "engine/tensor/loops.hpp"
+#include "engine/tensor/merge.hpp"
 
 namespace heed {
 

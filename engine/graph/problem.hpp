@@ -6,7 +6,7 @@
 
 #include "api/heed.h"
 #include "engine/context/context.hpp"
-#include "engine/projection/matrix.hpp"
+#include "engine/projection/weights.hpp"
 #include "engine/tensor/layout.hpp"
 #include "engine/tensor/scale.hpp"
 

@@ -1,6 +1,6 @@
 #include "engine/graph/graph.hpp"
 #include "engine/graph/operands.hpp"
-#include "engine/projection/given.hpp"
+#include "engine/projection/weights.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 

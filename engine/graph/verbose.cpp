@@ -1,5 +1,5 @@
 #include "engine/graph/plan.hpp"
-#include "engine/runtime/text.hpp"
+#include "engine/runtime/error.hpp"
 #include "engine/tensor/heads.hpp"
 
 namespace heed {

@@ -15,7 +15,6 @@
 
 #include "api/heed_mpi.h"
 #include "engine/runtime/error.hpp"
-#include "engine/runtime/text.hpp"
 
 namespace heed::mpi {
 

@@ -8,7 +8,7 @@
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"
 #include "engine/tensor/heads.hpp"
-#include "engine/tensor/log_sum_exp.hpp"
+#include "engine/tensor/merge.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
@@ -125,12 +125,10 @@ class BlockRun {
   /// Without a W_out: combines the heads of each row.
   template <class Real>
   void combine_rows() const {
-    const std::int64_t tasks = (query_rows_.count + plan_.combine_rows - 1) / plan_.combine_rows;
-    parallel_for(plan_.context->threads, {tasks, 1, plan_.combine_workers},
+    parallel_for(plan_.context->threads,
+                 {query_rows_.count, plan_.combine_rows, plan_.combine_workers},
                  [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                   const std::int64_t step = plan_.combine_rows;
-                   combine_rows<Real>(begin * step, std::min(end * step, query_rows_.count),
-                                      worker);
+                   combine_rows<Real>(begin, end, worker);
                  });
   }
 

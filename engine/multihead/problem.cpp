@@ -1,5 +1,5 @@
 #include "engine/multihead/operands.hpp"
-#include "engine/projection/given.hpp"
+#include "engine/projection/weights.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/structs.hpp"

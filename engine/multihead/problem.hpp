@@ -6,8 +6,7 @@
 
 #include "api/heed.h"
 #include "engine/dense/problem.hpp"
-#include "engine/projection/given.hpp"
-#include "engine/projection/matrix.hpp"
+#include "engine/projection/weights.hpp"
 
 namespace heed {
 

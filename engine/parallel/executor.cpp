@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "engine/runtime/allocator.hpp"
-#include "engine/runtime/text.hpp"
+#include "engine/runtime/error.hpp"
 
 namespace heed {
 namespace {

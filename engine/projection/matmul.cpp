@@ -6,7 +6,7 @@
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"
-#include "engine/tensor/products.hpp"
+#include "engine/tensor/panels.hpp"
 
 namespace heed {
 namespace {

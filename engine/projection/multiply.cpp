@@ -4,7 +4,6 @@
 #include "engine/projection/matmul.hpp"
 #include "engine/tensor/loops.hpp"
 #include "engine/tensor/panels.hpp"
-#include "engine/tensor/products.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {

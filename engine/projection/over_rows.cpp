@@ -16,7 +16,7 @@ constexpr std::int64_t kSumFeatures = 256;
 /// Rows of a sum that are added by themselves before they join the rest, as runs are.
 constexpr std::int64_t kSumRows = 64;
 
-/// Rows of a gradient that a task writes.
+/// Rows of a gradient that a claim has.
 constexpr std::int64_t kWriteRows = 16;
 
 /// The rows of a matrix are features of x, and so on: the same numbers, transposed.
@@ -143,14 +143,12 @@ void write_rows(const RunThreads& threads, bool float64, void* values, std::int6
                    static_cast<Real*>(values) + t * to.out, to.out, reinterpret_cast<Real*>(slab),
                    row_at(to.data, to.layout, row / to.rows_each, 0, row % to.rows_each));
   };
-  parallel_for(threads.context.threads, {ceil_div(count, kWriteRows), 1, threads.workers},
-               [&](std::int64_t first, std::int64_t end, std::uint32_t worker) {
-                 for (std::int64_t t = first * kWriteRows; t < std::min(end * kWriteRows, count);
-                      ++t)
-                   with_real(float64, [&](auto real) {
-                     write(real, t, threads.slabs + worker * threads.slab_bytes);
-                   });
-               });
+  parallel_each(threads.context.threads, {count, kWriteRows, threads.workers},
+                [&](std::int64_t t, std::uint32_t worker) {
+                  with_real(float64, [&](auto real) {
+                    write(real, t, threads.slabs + worker * threads.slab_bytes);
+                  });
+                });
 }
 
 void write_sum_of_rows(const RunThreads& threads, bool float64, const InputRows& rows,
@@ -165,11 +163,10 @@ void write_sum_of_rows(const RunThreads& threads, bool float64, const InputRows&
     write_gradient(kernels, to.layout, to.accumulate, total, features, buffer,
                    static_cast<std::byte*>(to.data) + first * to.layout.bytes);
   };
-  parallel_for(threads.context.threads, {ceil_div(to.out, kSumFeatures), 1, threads.workers},
-               [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
-                 for (std::int64_t task = begin; task < end; ++task)
-                   with_real(float64, [&](auto real) { write(real, task * kSumFeatures); });
-               });
+  parallel_each(threads.context.threads, {ceil_div(to.out, kSumFeatures), 1, threads.workers},
+                [&](std::int64_t task, std::uint32_t) {
+                  with_real(float64, [&](auto real) { write(real, task * kSumFeatures); });
+                });
 }
 
 }  // namespace heed

@@ -1,7 +1,7 @@
 #include "engine/projection/project.hpp"
 
-#include "engine/projection/given.hpp"
 #include "engine/projection/matmul.hpp"
+#include "engine/projection/weights.hpp"
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/sizes.hpp"
 

@@ -28,20 +28,18 @@ void pack(const heed_context& context, const PackJob& job, std::uint32_t workers
                     std::int64_t{kernels.panels.lanes} * kernels.panels.max_vectors,
                     kernels.panels.lanes);
   const std::int64_t width = round_up(job.features, PanelGeometry::row_padding);
-  const auto pack_panel = [&](std::int64_t p, Real* wide) {
-    const ItemCut::RowSpan place = cut.at(p);
-    const PanelRows panel = PanelRows::of(place.first, place.rows, kernels.panels.lanes);
-    Real* const to = static_cast<Real*>(job.panels) + place.before * width;
-    for (std::int64_t k = 0; k < job.features; k += kPackFeatures)
-      pack_rows<Real>(kernels, kernels.panels, job.from, panel, k,
-                      std::min(kPackFeatures, job.features - k), wide,
-                      to + k * static_cast<std::int64_t>(panel.pitch));
-  };
-  parallel_for(context.threads, {cut.panels(), kPanelsPerClaim, workers},
-               [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                 for (std::int64_t p = begin; p < end; ++p)
-                   pack_panel(p, reinterpret_cast<Real*>(slabs + worker * slab_bytes));
-               });
+  parallel_each(context.threads, {cut.panels(), kPanelsPerClaim, workers},
+                [&](std::int64_t p, std::uint32_t worker) {
+                  auto* const wide = reinterpret_cast<Real*>(slabs + worker * slab_bytes);
+                  const ItemCut::RowSpan place = cut.at(p);
+                  const PanelRows panel =
+                      PanelRows::of(place.first, place.rows, kernels.panels.lanes);
+                  Real* const to = static_cast<Real*>(job.panels) + place.before * width;
+                  for (std::int64_t k = 0; k < job.features; k += kPackFeatures)
+                    pack_rows<Real>(kernels, kernels.panels, job.from, panel, k,
+                                    std::min(kPackFeatures, job.features - k), wide,
+                                    to + k * static_cast<std::int64_t>(panel.pitch));
+                });
 }
 
 }  // namespace

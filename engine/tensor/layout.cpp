@@ -86,23 +86,22 @@ Strides check_reach(const char* field, const Strides& strides, const Shape& shap
 void check_apart(const char* field, const Strides& strides, const Shape& shape,
                  const StrideFields& fields) {
   if (is_empty(shape)) return;
-  const std::int64_t given[4] = {strides.batch, strides.head, strides.row, strides.feature};
   int order[4];
   int count = 0;
   for (int axis = 0; axis < 4; ++axis)
     if (shape[axis] > 1) order[count++] = axis;
   for (int i = 1; i < count; ++i)
-    for (int k = i; k > 0 && magnitude(given[order[k]]) < magnitude(given[order[k - 1]]); --k)
+    for (int k = i; k > 0 && magnitude(strides[order[k]]) < magnitude(strides[order[k - 1]]); --k)
       std::swap(order[k], order[k - 1]);
   Size reached = 0;
   for (int i = 0; i < count; ++i) {
     const int axis = order[i];
-    if (magnitude(given[axis]) <= reached.value())
+    if (magnitude(strides[axis]) <= reached.value())
       fail(HEED_STATUS_INVALID_ARGUMENT,
            "%s.%s is %lld; it must exceed %lld, or elements of the output overlap", field,
-           fields.names[axis], static_cast<long long>(given[axis]),
+           fields.names[axis], static_cast<long long>(strides[axis]),
            static_cast<long long>(reached.value()));
-    reached = reached + Size(magnitude(given[axis])) * (shape[axis] - 1);
+    reached = reached + Size(magnitude(strides[axis])) * (shape[axis] - 1);
   }
 }
 
@@ -113,9 +112,8 @@ bool all_zero(const Strides& s) {
 /// Throws if a stride is 0 that was probably forgotten: beside others, along an axis of several.
 void check_whole(const char* field, const Strides& strides, const Shape& shape,
                  const StrideFields& fields) {
-  const std::int64_t given[4] = {strides.batch, strides.head, strides.row, strides.feature};
   for (int axis = fields.given_from; axis < 4 && !is_empty(shape); ++axis)
-    if (shape[axis] > 1 && given[axis] == 0)
+    if (shape[axis] > 1 && strides[axis] == 0)
       fail(HEED_STATUS_INVALID_ARGUMENT,
            "%s.%s is 0 beside other strides; it must be given with them, unless %s.reserved is "
            "HEED_STRIDES_EXPLICIT (1), which lets it repeat elements",

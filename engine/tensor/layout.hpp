@@ -14,6 +14,12 @@ namespace heed {
 /// In elements. In a tensor over pairs of rows and keys, `feature` steps from key to key.
 struct Strides {
   std::int64_t batch, head, row, feature;
+
+  /// Of an axis, in this order.
+  std::int64_t operator[](int axis) const {
+    const std::int64_t all[4] = {batch, head, row, feature};
+    return all[axis];
+  }
 };
 
 struct Layout {

@@ -5,8 +5,8 @@
 
 #include "engine/graph/backward/plan.hpp"
 #include "engine/graph/scores.hpp"
-#include "engine/tensor/log_sum_exp.hpp"
 #include "engine/tensor/loops.hpp"
+#include "engine/tensor/merge.hpp"
 
 namespace heed {
 

@@ -9,7 +9,6 @@
 #include <numeric>
 
 namespace heed::mpi {
-
 namespace {
 
 /// How many of something the ranks before this one have. Collective.

@@ -8,7 +8,6 @@
 #include "engine/runtime/workspace.hpp"
 
 namespace heed::mpi {
-
 namespace {
 
 GraphPlan make_graph_plan(const heed_context& context, const LocalGraph& graph,

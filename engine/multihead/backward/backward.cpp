@@ -236,12 +236,11 @@ class BackwardRun {
   void split_heads() const {
     auto* const terms = reinterpret_cast<double*>(workspace_ + plan_.space.terms);
     const std::int64_t tasks = ceil_div(query_rows_.count, kTermRows);
-    parallel_for(plan_.context->threads, {tasks, 1, plan_.workers},
-                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                   std::byte* const slab = threads_.slabs + worker * threads_.slab_bytes;
-                   for (std::int64_t task = begin; task < end; ++task)
-                     split_heads(task, reinterpret_cast<Real*>(slab), terms);
-                 });
+    parallel_each(plan_.context->threads, {tasks, 1, plan_.workers},
+                  [&](std::int64_t task, std::uint32_t worker) {
+                    std::byte* const slab = threads_.slabs + worker * threads_.slab_bytes;
+                    split_heads(task, reinterpret_cast<Real*>(slab), terms);
+                  });
     if (given_.grad_head_weights != nullptr)
       write_head_weights(static_cast<Real*>(given_.grad_head_weights), terms, tasks);
   }
