@@ -36,7 +36,7 @@ class CheckedWorkspace {
   CheckedWorkspace(const CheckedWorkspace&) = delete;
   CheckedWorkspace& operator=(const CheckedWorkspace&) = delete;
 
-  /// What the run may use.
+  /// The memory that the run may use.
   std::byte* get() const { return canaries_ == 0 ? nullptr : begin_ + canaries_; }
   /// With the canaries.
   const void* begin() const { return begin_; }
@@ -54,7 +54,7 @@ class CheckedWorkspace {
   const std::size_t used_;
   const std::size_t canaries_;
   std::byte* const begin_;
-  CheckedWorkspace* next_ = nullptr;  ///< in the list of those in use
+  CheckedWorkspace* next_ = nullptr;  ///< in the list of workspaces in use
 };
 
 /// The tensors of a run. Throws as the run does unless its arguments make sense.

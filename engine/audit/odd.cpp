@@ -1,4 +1,4 @@
-// What is allowed but rarely meant. It is told, never refused.
+// Mistakes that are likely, but allowed: they are told, never refused.
 #include <algorithm>
 #include <cmath>
 

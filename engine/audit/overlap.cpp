@@ -118,12 +118,13 @@ bool overlap(const GivenTensor& a, const GivenTensor& b) {
   return search.hits(static_cast<std::int64_t>(y.end - 1 - x.begin));
 }
 
-void refuse_overlaps(const GivenTensor* begin, const GivenTensor* end, const GivenTensor* room) {
+void refuse_overlaps(const GivenTensor* begin, const GivenTensor* end,
+                     const GivenTensor* workspace) {
   const auto written = [](const GivenTensor* tensor) { return tensor->role == Role::kOutput; };
   const auto replaced = [](const GivenTensor* tensor) { return tensor->role == Role::kReplaced; };
   for (const GivenTensor* a = begin; a != end; ++a) {
-    if (room != nullptr && overlap(*room, *a))
-      refuse(HEED_STATUS_INVALID_WORKSPACE, *room, *a, "it must lie apart from all tensors");
+    if (workspace != nullptr && overlap(*workspace, *a))
+      refuse(HEED_STATUS_INVALID_WORKSPACE, *workspace, *a, "it must lie apart from all tensors");
     for (const GivenTensor* b = a + 1; b != end; ++b)
       if ((written(a) || written(b)) && !replaced(a) && !replaced(b) && overlap(*a, *b))
         refuse(HEED_STATUS_INVALID_ARGUMENT, written(a) ? *a : *b, written(a) ? *b : *a,

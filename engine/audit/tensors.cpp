@@ -41,7 +41,7 @@ Box whole(const GivenTensor& tensor) {
   return box;
 }
 
-/// What stands out among the values of a tensor: NaN, infinities, and magnitudes that hint at
+/// Counts the values of a tensor that stand out: NaN, infinities, and magnitudes that hint at
 /// another dtype.
 class Values {
  public:

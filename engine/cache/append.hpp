@@ -14,7 +14,7 @@ struct GivenRows {
   Layout layout;
 };
 
-/// What is appended to a layer of a sequence, checked but for what depends on the sequence.
+/// New rows for a layer of a sequence, checked as far as they do not depend on the sequence.
 struct Append {
   std::int64_t layer;
   std::int64_t rows;

@@ -75,29 +75,6 @@ heed_attention_args check_own(const heed_attention_args& args) {
 
 }  // namespace
 
-Readers::Readers(const heed_cache& cache, const heed_sequence* sequences, std::int64_t count)
-    : cache_(cache), slots_(cache.context->allocator, count) {
-  const std::lock_guard<std::mutex> lock(cache.mutex);
-  for (std::int64_t i = 0; i < count; ++i) {
-    try {
-      slots_[i] = static_cast<std::int32_t>(find_slot(cache, sequences[i], Access::kRead));
-    } catch (const Error& error) {
-      release(i);
-      fail(error.status, "desc.sequences[%lld]: %s", static_cast<long long>(i), error.message);
-    }
-    ++cache.slots[slots_[i]].readers;
-  }
-}
-
-Readers::~Readers() {
-  const std::lock_guard<std::mutex> lock(cache_.mutex);
-  release(count());
-}
-
-void Readers::release(std::int64_t marked) const {
-  for (std::int64_t i = 0; i < marked; ++i) --cache_.slots[slots_[i]].readers;
-}
-
 CacheAttention::CacheAttention(const heed_cache& cache, const heed_cache_attention_desc& desc,
                                const heed_attention_args& args)
     : cache_(cache),

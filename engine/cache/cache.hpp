@@ -69,7 +69,7 @@ inline constexpr std::int32_t kNoPage = -1;
 /// end with it. So a fork costs one reference, and the pages that belong to one sequence alone are
 /// its last ones: those behind the last page with several references.
 ///
-/// The cache's mutex guards all of this, but for before(page) of a page that the caller has, and
+/// The cache's mutex guards all of this, except before(page) of a page that the caller has, and
 /// list().
 class PageTree {
  public:
@@ -139,7 +139,7 @@ class PageTree {
   std::int64_t free_;
 };
 
-/// Room for one sequence.
+/// The place of one sequence.
 struct Slot {
   heed_sequence id;        ///< 0: free
   std::int64_t next_free;  ///< of a free slot

@@ -19,7 +19,7 @@ constexpr std::uint64_t kMagic = 0x0a71657364656568;  // "heedseq\n"
 constexpr std::uint32_t kByteOrder = 0x01020304;
 constexpr std::uint32_t kVersion = 1;
 
-/// What a saved sequence begins with.
+/// A saved sequence begins with this.
 struct Header {
   std::uint64_t magic;
   std::uint32_t byte_order;
@@ -28,7 +28,7 @@ struct Header {
   std::uint32_t pairs;  ///< heed_rotary_pairs
   std::int64_t layers, key_heads, features, value_features;
   std::int64_t length;
-  double key_scale, value_scale;  ///< 1 but for HEED_DTYPE_F8_E4M3
+  double key_scale, value_scale;  ///< 1 except with HEED_DTYPE_F8_E4M3
   std::int64_t turned;            ///< rotary features
   double base;                    ///< 0: tables
   std::int64_t table_rows;
@@ -36,7 +36,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 112, "there is no padding");
 
-/// What it ends with: the checksum of all before it.
+/// It ends with this: the checksum of all before it.
 using Sum = std::uint64_t;
 
 Sum checksum_of_tables(const Rotary& rotary) {

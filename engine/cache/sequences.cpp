@@ -47,26 +47,6 @@ std::int64_t find_slot(const heed_cache& cache, heed_sequence sequence, Access a
   return number;
 }
 
-Use::Use(const heed_cache& cache, heed_sequence sequence, Access access)
-    : cache_(cache), access_(access) {
-  const Lock lock(cache.mutex);
-  slot_ = find_slot(cache, sequence, access);
-  Slot& slot = cache.slots[slot_];
-  if (access == Access::kChange)
-    slot.changing = true;
-  else
-    ++slot.readers;
-}
-
-Use::~Use() {
-  const Lock lock(cache_.mutex);
-  Slot& slot = cache_.slots[slot_];
-  if (access_ == Access::kChange)
-    slot.changing = false;
-  else
-    --slot.readers;
-}
-
 heed_sequence create_sequence(heed_cache& cache) {
   const Lock lock(cache.mutex);
   const std::int64_t made = take_slot(cache);

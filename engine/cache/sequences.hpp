@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 #include "engine/cache/cache.hpp"
 #include "engine/runtime/allocator.hpp"
@@ -22,8 +23,26 @@ std::int64_t find_slot(const heed_cache& cache, heed_sequence sequence, Access a
 /// Marks a slot while it lives: nobody changes what is read, or looks at what changes.
 class Use {
  public:
-  Use(const heed_cache& cache, heed_sequence sequence, Access access);
-  ~Use();
+  Use(const heed_cache& cache, heed_sequence sequence, Access access)
+      : cache_(cache), access_(access) {
+    const std::lock_guard<std::mutex> lock(cache.mutex);
+    slot_ = find_slot(cache, sequence, access);
+    Slot& slot = cache.slots[slot_];
+    if (access == Access::kChange)
+      slot.changing = true;
+    else
+      ++slot.readers;
+  }
+
+  ~Use() {
+    const std::lock_guard<std::mutex> lock(cache_.mutex);
+    Slot& slot = cache_.slots[slot_];
+    if (access_ == Access::kChange)
+      slot.changing = false;
+    else
+      --slot.readers;
+  }
+
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
   std::int64_t slot() const { return slot_; }

@@ -15,6 +15,9 @@
 namespace heed {
 namespace {
 
+/// In the order of Precision, which begins with 1.
+constexpr const char* kPrecisions[] = {"exact", "default", "high", "medium"};
+
 constexpr Backend kKinds[] = {
     Backend::kHeed,
 #if defined(HEED_WITH_CBLAS)
@@ -25,17 +28,7 @@ constexpr Backend kKinds[] = {
 }  // namespace
 
 const char* name_of(Precision precision) {
-  switch (precision) {
-    case Precision::kExact:
-      return "exact";
-    case Precision::kDefault:
-      return "default";
-    case Precision::kHigh:
-      return "high";
-    case Precision::kMedium:
-      break;
-  }
-  return "medium";
+  return kPrecisions[static_cast<std::size_t>(precision) - 1];
 }
 
 std::size_t backend_count() { return sizeof kKinds / sizeof kKinds[0]; }
@@ -117,15 +110,13 @@ std::uint32_t choose_number(std::uint32_t option, const char* field, const char*
 Precision choose_precision(std::uint32_t option) {
   Precision environment = Precision::kDefault;
   if (const char* const value = text_of("HEED_PRECISION")) {
-    constexpr Precision kAll[] = {Precision::kExact, Precision::kDefault, Precision::kHigh,
-                                  Precision::kMedium};
-    const auto* const named = std::find_if(std::begin(kAll), std::end(kAll), [&](Precision p) {
-      return std::strcmp(value, name_of(p)) == 0;
-    });
-    if (named == std::end(kAll))
+    const auto* const named =
+        std::find_if(std::begin(kPrecisions), std::end(kPrecisions),
+                     [&](const char* name) { return std::strcmp(value, name) == 0; });
+    if (named == std::end(kPrecisions))
       fail(HEED_STATUS_INVALID_ENVIRONMENT,
            "HEED_PRECISION is \"%.40s\"; it must be exact, default, high or medium", value);
-    environment = *named;
+    environment = static_cast<Precision>(named - std::begin(kPrecisions) + 1);
   }
   if (option > HEED_PRECISION_MEDIUM)
     fail(HEED_STATUS_INVALID_ARGUMENT,

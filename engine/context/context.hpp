@@ -1,4 +1,4 @@
-// What a heed_context holds: every choice that is made once and never changes.
+// A heed_context: every choice that is made once and never changes.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace heed {
 
 inline constexpr std::uint32_t kMaxTile = 65536;
 
-/// What of a problem and its context decides which tiles are best.
+/// The numbers of a problem and its context that decide which tiles are best.
 struct TuningKey {
   std::int64_t key, value;  ///< ElementType
   std::int64_t features, value_features;
@@ -33,7 +33,7 @@ struct TunedTiles {
   std::uint32_t line;  ///< of the file; 0: of no file
 };
 
-/// What the file says of one CPU and ISA, in its order; nothing where there is no file.
+/// The lines of the file for one CPU and ISA, in its order; none where there is no file.
 struct Tuning {
   Array<char> path;  ///< ends with 0
   Array<TunedTiles> tiles;

@@ -52,7 +52,7 @@ constexpr std::int64_t kMostSize = std::int64_t{1} << 40;  // as sizes of proble
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
 constexpr string_view kBlanks = " \t\r";
 
-/// What a condition's value is written as.
+/// How a condition's value is written.
 enum class Words { kNumbers, kTypes, kNoYes };
 
 struct Condition {

@@ -171,27 +171,4 @@ void compare(const Communicator& comm, const char* field, const std::int32_t* ow
   });
 }
 
-void Requests::receive(void* to, std::size_t count, MPI_Datatype type, int rank, int tag) {
-  check(MPI_Irecv(to, static_cast<int>(count), type, rank, tag, comm_.get(), &requests_[count_++]),
-        "MPI_Irecv");
-}
-
-void Requests::send(const void* from, std::size_t count, MPI_Datatype type, int rank, int tag) {
-  check(
-      MPI_Isend(from, static_cast<int>(count), type, rank, tag, comm_.get(), &requests_[count_++]),
-      "MPI_Isend");
-}
-
-bool Requests::progress() {
-  int done = 1;
-  if (count_ > 0) check(MPI_Testall(count_, requests_, &done, MPI_STATUSES_IGNORE), "MPI_Testall");
-  if (done != 0) count_ = 0;
-  return done != 0;
-}
-
-void Requests::wait() {
-  if (count_ > 0) check(MPI_Waitall(count_, requests_, MPI_STATUSES_IGNORE), "MPI_Waitall");
-  count_ = 0;
-}
-
 }  // namespace heed::mpi

@@ -60,7 +60,7 @@ class Communicator {
   static int units(std::size_t bytes) { return static_cast<int>(bytes / kUnitBytes); }
 
   /// Returns where the status is OK on all ranks. Otherwise throws the same Error on all of them,
-  /// that of the lowest rank which has one: its latest message.
+  /// the latest message of the lowest rank that has one.
   void agree(heed_status status) const;
 
   /// Runs function, which must not communicate, and agrees on how it went.
@@ -113,8 +113,18 @@ class Requests {
   Requests(const Communicator& comm, void* memory)
       : comm_(comm), requests_(static_cast<MPI_Request*>(memory)) {}
 
-  void receive(void* to, std::size_t count, MPI_Datatype type, int rank, int tag);
-  void send(const void* from, std::size_t count, MPI_Datatype type, int rank, int tag);
+  void receive(void* to, std::size_t count, MPI_Datatype type, int rank, int tag) {
+    check(
+        MPI_Irecv(to, static_cast<int>(count), type, rank, tag, comm_.get(), &requests_[count_++]),
+        "MPI_Irecv");
+  }
+
+  void send(const void* from, std::size_t count, MPI_Datatype type, int rank, int tag) {
+    check(MPI_Isend(from, static_cast<int>(count), type, rank, tag, comm_.get(),
+                    &requests_[count_++]),
+          "MPI_Isend");
+  }
+
   /// A multiple of kUnitBytes.
   void receive(void* to, std::size_t bytes, int rank, int tag) {
     receive(to, bytes / kUnitBytes, comm_.unit(), rank, tag);
@@ -123,8 +133,18 @@ class Requests {
     send(from, bytes / kUnitBytes, comm_.unit(), rank, tag);
   }
   /// Lets MPI work on them, and says whether all have ended.
-  bool progress();
-  void wait();
+  bool progress() {
+    int done = 1;
+    if (count_ > 0)
+      check(MPI_Testall(count_, requests_, &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    if (done != 0) count_ = 0;
+    return done != 0;
+  }
+
+  void wait() {
+    if (count_ > 0) check(MPI_Waitall(count_, requests_, MPI_STATUSES_IGNORE), "MPI_Waitall");
+    count_ = 0;
+  }
 
  private:
   const Communicator& comm_;

@@ -2,13 +2,16 @@
 // of its rows, gets its own heads of theirs, and gives back what came out.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "engine/mpi/problem.hpp"
 #include "engine/mpi/tensor.hpp"
+#include "engine/runtime/workspace.hpp"
 
 namespace heed::mpi {
 
@@ -27,8 +30,8 @@ enum Input : std::size_t {
 };
 using Tensors = std::array<Tensor, kMostTensors>;
 
-/// A tensor by its rows, which are split over ranks: [batch, heads, rows, features]. Of those that
-/// are not there features are 0.
+/// A tensor by its rows, which are split over ranks: [batch, heads, rows, features]. Where there
+/// are none features are 0.
 struct SplitRows {
   bool of_keys;  ///< with key heads; else the rows and heads of queries
   std::uint32_t dtype;
@@ -42,6 +45,15 @@ struct Counts {
   std::int64_t queries, keys;
 };
 
+/// The bytes of such a tensor, a multiple of kUnitBytes.
+inline std::size_t checked_bytes(std::uint32_t dtype, const Extent& e) {
+  const Size bytes =
+      Size(e.batch) * e.heads * e.rows * e.features * static_cast<std::int64_t>(bytes_of(dtype));
+  return static_cast<std::size_t>(
+      round_up(bytes, kUnitBytes)
+          .checked("a message", {{"desc.batch", e.batch}, {"heads", e.heads}, {"rows", e.rows}}));
+}
+
 /// The heads that a rank computes.
 struct HeadShare {
   std::int64_t batch, heads, key_heads;
@@ -54,9 +66,22 @@ struct HeadShare {
             rows.features};
   }
   /// Tensors of such rows one after the other from `at` on, each from a multiple of kUnitBytes on.
-  Tensors laid_out(const RowsList& list, std::byte* at, const Counts& counts) const;
+  Tensors laid_out(const RowsList& list, std::byte* at, const Counts& counts) const {
+    Tensors tensors = {};
+    for (std::size_t t = 0; t < list.size(); ++t) {
+      const Extent e = extent(list[t], counts);
+      tensors[t] = contiguous(at, list[t].dtype, e);
+      at = after(at, checked_bytes(list[t].dtype, e));
+    }
+    return tensors;
+  }
+
   /// All of their bytes.
-  std::size_t bytes(const RowsList& list, const Counts& counts) const;
+  std::size_t bytes(const RowsList& list, const Counts& counts) const {
+    std::size_t bytes = 0;
+    for (const SplitRows& rows : list) bytes += checked_bytes(rows.dtype, extent(rows, counts));
+    return bytes;
+  }
 };
 
 /// The tensors that a problem reads and, of all heads, writes: out and lse, or gradients of
@@ -76,27 +101,100 @@ class Exchange {
  public:
   Exchange() = default;
   /// Of the group of `rank`: so many ranks from a multiple of their number on.
-  Exchange(const Problem& problem, const HeadShare& share, int rank, int head_ranks);
+  Exchange(const Problem& p, const HeadShare& share, int rank, int head_ranks)
+      : share_(share),
+        inputs_(inputs_of(p)),
+        results_(results_of(p)),
+        first_rank_(rank / head_ranks * head_ranks),
+        place_(static_cast<std::size_t>(rank % head_ranks)),
+        group_(peer_of(together(p.queries, first_rank_, head_ranks),
+                       together(p.keys, first_rank_, head_ranks))) {
+    std::size_t inputs = 0;
+    std::size_t results = 0;
+    for (int i = 0; i < head_ranks; ++i) {
+      const std::size_t peer = static_cast<std::size_t>(first_rank_) + static_cast<std::size_t>(i);
+      peers_.push_back(peer_of(p.queries[peer], p.keys[peer]));
+      const std::size_t sent = bytes_of(inputs_, peers_.back());
+      const std::size_t back = bytes_of(results_, peers_.back());
+      check_message(std::max(sent, back));
+      inputs += sent;
+      results += back;
+    }
+    const auto ranks = static_cast<std::size_t>(head_ranks);
+    Offsets offsets;
+    const auto take = [&](std::size_t bytes) {
+      return offsets.take(static_cast<std::int64_t>(bytes), 1, 1);
+    };
+    send_ = take(std::max(ranks * bytes_of(inputs_, own()), results));
+    receive_ = take(std::max(inputs, ranks * bytes_of(results_, own())));
+    inputs_at_ = take(bytes_of(inputs_, group_));
+    results_at_ = take(bytes_of(results_, group_));
+    bytes_ = offsets.end("the workspace", {{"desc.query_length", own().counts.queries}});
+  }
 
   std::size_t workspace_bytes() const { return bytes_; }
   std::size_t messages() const { return 2 * peers_.size(); }
   /// Bytes that this rank sends the others in a run.
-  double sent_bytes() const;
+  double sent_bytes() const {
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < peers_.size(); ++i)
+      if (i != place_) bytes += bytes_of(inputs_, own()) + bytes_of(results_, peers_[i]);
+    return static_cast<double>(bytes);
+  }
 
   /// All rows of the group, in the workspace.
   Tensors inputs(std::byte* workspace) const {
     return share_.laid_out(inputs_, after(workspace, inputs_at_), group_.counts);
   }
-  /// Sends the caller's rows, zeros where there is no tensor. What comes back lies in the
-  /// workspace: all rows of the group. What does not travel, masks and biases that repeat over all
-  /// queries, is the caller's, from this rank's heads on.
-  Tensors gather(Requests& requests, const Tensors& own, std::byte* workspace) const;
+  /// Sends the caller's rows, zeros where there is no tensor. All rows of the
+  /// group come back, and lie in the workspace. Masks and biases that repeat over all queries do
+  /// not travel: they are the caller's, from this rank's heads on.
+  Tensors gather(Requests& requests, const Tensors& from, std::byte* workspace) const {
+    const std::size_t bytes = bytes_of(inputs_, own());
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      const Tensors message = share_.laid_out(inputs_, workspace + send_ + i * bytes, own().counts);
+      for (std::size_t t = 0; t < inputs_.size(); ++t) {
+        const Extent rows = share_.extent(inputs_[t], own().counts);
+        const std::int64_t head =
+            inputs_[t].one_head ? 0 : static_cast<std::int64_t>(i) * rows.heads;
+        if (inputs_[t].features == 0) continue;
+        if (from[t].data == nullptr)
+          std::memset(message[t].data, 0, checked_bytes(inputs_[t].dtype, rows));
+        else
+          copy(from[t].from(head, 0), message[t], rows);
+      }
+    }
+    all_to_all(
+        requests, workspace, [&](const Peer&) { return bytes; },
+        [&](const Peer& peer) { return bytes_of(inputs_, peer); });
+    Tensors all = inputs(workspace);
+    std::byte* message = workspace + receive_;
+    for (const Peer& peer : peers_) {
+      place_rows(inputs_, peer, share_.laid_out(inputs_, message, peer.counts), all, true);
+      message += bytes_of(inputs_, peer);
+    }
+    const std::int64_t first_head = static_cast<std::int64_t>(place_) * share_.heads;
+    for (const Input t : {kMask, kBias})
+      if (inputs_[t].features == 0) all[t] = from[t].from(first_head, 0);
+    return all;
+  }
   /// Where the results of the group's rows belong, in the workspace.
   Tensors results(std::byte* workspace) const {
     return share_.laid_out(results_, after(workspace, results_at_), group_.counts);
   }
   /// Sends the others' rows of results().
-  void scatter(Requests& requests, std::byte* workspace) const;
+  void scatter(Requests& requests, std::byte* workspace) const {
+    const Tensors all = results(workspace);
+    std::byte* message = workspace + send_;
+    for (const Peer& peer : peers_) {
+      place_rows(results_, peer, share_.laid_out(results_, message, peer.counts), all, false);
+      message += bytes_of(results_, peer);
+    }
+    all_to_all(
+        requests, workspace, [&](const Peer& peer) { return bytes_of(results_, peer); },
+        [&](const Peer&) { return bytes_of(results_, own()); });
+  }
+
   /// Calls function(t, results, first head, extent) with what each peer made of this rank's rows,
   /// for every result t; once, with their sum, where it repeats over heads.
   template <class Function>
@@ -121,6 +219,8 @@ class Exchange {
   }
 
  private:
+  static constexpr int kTag = 0;
+
   /// A rank of the group, or all of it.
   struct Peer {
     Spans queries, keys;
@@ -139,10 +239,35 @@ class Exchange {
   const Peer& own() const { return peers_[place_]; }
   /// Copies a peer's rows to where they belong among the group's, or from there.
   void place_rows(const RowsList& list, const Peer& peer, const Tensors& theirs, const Tensors& all,
-                  bool to_all) const;
+                  bool to_all) const {
+    for (std::size_t t = 0; t < list.size(); ++t)
+      for (const Span& span : peer.spans(list[t])) {
+        const Tensor of_peer = theirs[t].from(0, span.row);
+        const Tensor of_group = all[t].from(0, row_at(group_.spans(list[t]), span.position));
+        Extent rows = share_.extent(list[t], peer.counts);
+        rows.rows = span.count;
+        to_all ? copy(of_peer, of_group, rows) : copy(of_group, of_peer, rows);
+      }
+  }
+
   /// One message to each peer, its own too, and one from each, in the order of peers.
   template <class Sent, class Received>
-  void all_to_all(Requests& requests, std::byte* workspace, Sent&& sent, Received&& received) const;
+  void all_to_all(Requests& requests, std::byte* workspace, Sent&& sent,
+                  Received&& received) const {
+    std::size_t offset = receive_;
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      const std::size_t bytes = received(peers_[i]);
+      requests.receive(workspace + offset, bytes, first_rank_ + static_cast<int>(i), kTag);
+      offset += bytes;
+    }
+    offset = send_;
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      const std::size_t bytes = sent(peers_[i]);
+      requests.send(workspace + offset, bytes, first_rank_ + static_cast<int>(i), kTag);
+      offset += bytes;
+    }
+    requests.wait();
+  }
 
   HeadShare share_ = {};
   RowsList inputs_, results_;

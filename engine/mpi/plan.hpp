@@ -196,7 +196,7 @@ struct heed_mpi_attention_backward_plan : heed::mpi::Plan {
   std::size_t sinks_at = 0, slopes_at = 0;  ///< [query_heads], of all ranks
   std::size_t scale_at = 0, temperature_at = 0;
   std::size_t sums_begin = 0, sums_end = 0;  ///< all of these; they begin as 0
-  /// Those of all ranks, up to sums_end, as one piece for every rank.
+  /// The sums of all ranks, up to sums_end, as one piece for every rank.
   std::size_t shared_begin = 0, piece_bytes = 0;
   std::size_t pieces_at = 0;  ///< this rank's piece of every rank's sums
   std::size_t buffer_at = 0;  ///< for what gradients are added to

@@ -87,7 +87,7 @@ void unite_scores(const Communicator& comm, Problem& p) {
 // ---- The whole
 // ------------------------------------------------------------------------------------
 
-/// What the dense checks say of the whole problem: where positions count from, and how far masks
+/// Lets the dense checks judge the whole problem: where positions count from, and how far masks
 /// and biases reach. Tensors are left out.
 void check_whole(const heed_context& context, const Problem& p) {
   heed_attention_desc whole = p.desc;

@@ -1,4 +1,4 @@
-// One problem over ranks: this rank's descriptor, checked, and found to be that of all others.
+// One problem over ranks: this rank's descriptor, checked, and found to agree with all others.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace heed::mpi {
 
-/// What a mask or bias has of the whole problem, as the ranks together say: 1 along an axis where
-/// each of them has 1 there.
+/// The sizes of a mask or bias of the whole problem, as the ranks together say: 1 along an axis
+/// where each of them has 1 there.
 struct WholeScores {
   std::int64_t batch, heads, keys;
   bool by_rows;  ///< a rank has those of its own queries alone; else all have the same

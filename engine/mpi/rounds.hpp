@@ -13,7 +13,7 @@ namespace heed::mpi {
 heed_attention_args read_args(const Plan& plan, const heed_attention_args* given,
                               const void* workspace, std::size_t bytes);
 
-/// Those of gradients, and of the attention inside.
+/// The arguments of gradients, and of the attention inside.
 struct BackwardArgs {
   heed_attention_backward_args gradients;
   heed_attention_args attention;

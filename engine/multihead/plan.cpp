@@ -129,7 +129,7 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   plan.projection_flops = before + after;
 }
 
-/// Steps that run one after the other share memory, but for what is kept.
+/// Steps that run one after the other share memory, except for what is kept.
 void lay_out(heed_multihead_plan& plan) {
   const MultiheadProblem& p = plan.problem;
   const bool panels = plan.attention.placement == Placement::kPanels;
@@ -154,12 +154,12 @@ void lay_out(heed_multihead_plan& plan) {
   if (p.keep) s.lse = kept.take(p.query_rows, p.attention.query_heads, sizeof(double));
   Offsets row;
   row.take(1, p.attention.value_features, number);
-  const auto checked = [&](const Offsets& rooms) {
-    return rooms.end("the workspace", {{"the number of query rows", p.query_rows},
-                                       {"key rows", p.key_rows},
-                                       {"desc.attention->query_heads", p.attention.query_heads},
-                                       {"features", p.attention.features},
-                                       {"value_features", p.attention.value_features}});
+  const auto checked = [&](const Offsets& buffers) {
+    return buffers.end("the workspace", {{"the number of query rows", p.query_rows},
+                                         {"key rows", p.key_rows},
+                                         {"desc.attention->query_heads", p.attention.query_heads},
+                                         {"features", p.attention.features},
+                                         {"value_features", p.attention.value_features}});
   };
   s.slab_bytes =
       std::max({plan.query.slab.bytes, plan.key.slab.bytes, plan.value.slab.bytes,
@@ -172,7 +172,7 @@ void lay_out(heed_multihead_plan& plan) {
   s.kept_bytes = checked(kept);
 }
 
-/// What is kept has a log-sum-exp of its own, whatever the caller wants.
+/// A run that keeps its tensors keeps a log-sum-exp of its own, whatever the caller wants.
 Problem kept(Problem p) {
   p.lse = {ElementType::kF64, sizeof(double), by_head(queries(p, 1))};
   return p;

@@ -40,7 +40,7 @@ struct heed_multihead_plan {
 
   std::size_t workspace_bytes() const { return space.bytes; }
 
-  /// What is in effect.
+  /// The precision in effect.
   heed::Precision precision() const {
     using heed::Precision;
     const bool pairs = problem.attention.query.type == heed::ElementType::kBf16;

@@ -9,7 +9,7 @@ namespace {
 /// How many threads the runtime keeps for this thread's next region.
 thread_local std::uint32_t kept = 1;
 
-/// How many threads a region may ask for: those that are kept and those that can be started.
+/// How many threads a region may ask for: threads that are kept and threads that can be started.
 std::uint32_t limit_team(std::uint32_t wanted) {
   const int level = omp_get_active_level();
   if (level >= omp_get_max_active_levels()) return wanted;  // no thread is started here

@@ -34,12 +34,12 @@ struct TaskRange {
   std::int64_t begin, end;
 };
 
-/// What the workers of a loop share: which tasks nobody has claimed, and how many are done.
+/// Shared by the workers of a loop: which tasks nobody has claimed, and how many are done.
 class Claims {
  public:
   explicit Claims(const Tasks& tasks) : tasks_(tasks) {}
 
-  /// What this thread has written so far is visible to workers.
+  /// Makes visible to workers whatever this thread has written so far.
   void open() { next_.store(0, std::memory_order_release); }
 
   /// Finds the next tasks of a worker that has done those in `range`, which is empty at first;

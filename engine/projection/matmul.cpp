@@ -143,9 +143,9 @@ std::uint32_t workers_for(const heed_context& context, double flops) {
       std::clamp<double>(flops / kFlopsPerClaim, 1, context.threads.count));
 }
 
-std::size_t checked_slab(const Offsets& rooms, const MatmulSize& size) {
-  return rooms.end("a thread's workspace",
-                   {{"the number of features in", size.in}, {"of features out", size.out}});
+std::size_t checked_slab(const Offsets& buffers, const MatmulSize& size) {
+  return buffers.end("a thread's workspace",
+                     {{"the number of features in", size.in}, {"of features out", size.out}});
 }
 
 MatmulPlan plan_matmul(const heed_context& context, const char* field, const MatmulSize& size,
@@ -182,7 +182,7 @@ void run_matmuls(const heed_context& context, const Matmul* matmuls, std::size_t
     multiply(*context.kernels, *matmul, slab, task % grid.row_tasks, out,
              std::min(out + plan.task_out, plan.size.out));
   };
-  // Those of all parts begin alike.
+  // Products of parts begin alike, however many parts there are.
   const Matmul* const with_parts = std::find_if(
       matmuls, matmuls + count, [](const Matmul& matmul) { return matmul.parts.count > 0; });
   const Parts parts = with_parts == matmuls + count ? Parts{} : with_parts->parts;

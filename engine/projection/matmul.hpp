@@ -5,7 +5,7 @@
 // of y is one chain of multiply-adds over the features in, in their order, from the bias on. So its
 // bits depend on the instruction set alone, not on how the product is cut up.
 //
-// Rows and matrices of bfloat16 meet as pairs where the context has them, which is exact but for
+// Rows and matrices of bfloat16 meet as pairs where the context has them, which is exact except for
 // the order of sums and for subnormal numbers, which count as 0; those of other types as parts of
 // bfloat16 where it has these. Elements that are not finite then are multiplied again as numbers
 // (Multiply::multiply_again), because infinity times 0 is NaN.
@@ -72,7 +72,7 @@ MatmulPlan plan_matmul(const heed_context& context, const char* field, const Mat
                        std::int64_t claims);
 
 /// Bytes of a thread's slab, checked.
-std::size_t checked_slab(const Offsets& rooms, const MatmulSize& size);
+std::size_t checked_slab(const Offsets& buffers, const MatmulSize& size);
 
 /// 2 flops per element of the matrix and row.
 double flops_of(const MatmulSize& size);

@@ -99,7 +99,7 @@ class Multiply {
     }
   }
 
-  /// Mending leaves the tile that it packs last as it was.
+  /// Multiplying again leaves the tile that is packed last as it was.
   void finish(const Panel& panel, std::int64_t x, std::int64_t outs) const {
     const auto numbers = static_cast<std::size_t>(outs) * panel.pitch;
     if (matmul_.parts.count > 0 && !kernels_.numbers.all_finite(panel.accumulators, numbers))

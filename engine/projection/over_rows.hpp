@@ -38,7 +38,7 @@ void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const
 MatmulPlan plan_gradient(const heed_context& context, const char* field, bool float64,
                          std::int64_t rows, const Matrix& gradient, std::int64_t claims);
 
-/// Writes x^T y, or adds it to what is there. What cannot be summed where it goes is summed in
+/// Writes x^T y, or adds it to what is there. A sum that cannot grow where it goes grows in
 /// `buffer`, as many numbers of the arithmetic's type as the matrix has.
 void write_gradient_of_matrix(const RunThreads& threads, const MatmulPlan& plan,
                               const Factors& rows, const Matrix& gradient, void* to,

@@ -42,7 +42,7 @@ MatrixView<Real> widen_tile(const KernelTable<Real>& kernels, const Matrix& matr
 
 namespace {
 
-/// The largest number of bfloat16. What is finite and larger would be rounded to infinity.
+/// The largest number of bfloat16. Larger ones would be rounded to infinity.
 constexpr float kLargest = 0x1.fep127F;
 
 template <class Real>

@@ -87,7 +87,7 @@ void widen_block(const Real* packed, std::uint32_t depth, std::int64_t ins, Real
 ///
 /// Where the context multiplies pairs of bfloat16, a matrix of bfloat16 is kept in pairs instead,
 /// every packing.tile_in() of `in` as the products' pack_values leaves them. Products of other
-/// contexts widen or pack it again, tile by tile, and so do those that multiply parts of numbers:
+/// contexts widen or pack it again, tile by tile, and so do products of parts of numbers:
 /// three parts of a number are half as long again as the number.
 struct heed_weights {
   const heed_context* context;
@@ -147,8 +147,8 @@ struct MatrixArgument {
 /// other types do where the context may round them.
 bool multiplies_pairs(const heed_context& context, ElementType x, ElementType matrix);
 
-/// What rows of `x` and a matrix of this type are multiplied as. It depends on the types alone, so
-/// that the bits of a row do not depend on how many there are.
+/// The parts that rows of `x` and a matrix of this type are multiplied as. It depends on the types
+/// alone, so that the bits of a row do not depend on how many there are.
 Parts product_parts(const heed_context& context, ElementType x, ElementType matrix);
 
 /// The most parts that rows of `x` are multiplied as, whatever the matrix.
@@ -189,14 +189,14 @@ struct GivenMatrix {
   const heed_weights* p;
 };
 
-/// That of an input, as in "query".
+/// The matrix of an input, as in "query".
 #define HEED_GIVEN_MATRIX(args, input)                                                        \
   {                                                                                           \
     "args.w_" #input, (args).w_##input, "args.b_" #input, (args).b_##input, "args.p_" #input, \
         (args).p_##input                                                                      \
   }
 
-/// What a run's products want of prepared matrices.
+/// The form of prepared matrices that a run's products want.
 struct PreparedFor {
   Backend backend;
   bool rounds;  ///< they round matrices, too

@@ -14,8 +14,9 @@ inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a
 /// step past the last.
 inline constexpr std::int64_t kFarthest = INT64_MAX >> 5;
 
-/// A product or sum of callers' numbers, which are at least 0. What leaves the range of integers
-/// becomes the largest one and stays too large, so that it is enough to check the end result.
+/// A product or sum of callers' numbers, which are at least 0. A result out of the range of
+/// integers becomes the largest one and stays too large, so that it is enough to check the end
+/// result.
 class Size {
  public:
   constexpr Size(std::int64_t value) : value_(value) {}

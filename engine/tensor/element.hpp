@@ -1,18 +1,29 @@
-// What the types of elements are called, take, and are read as: float64 if the tensors are, else
-// float32.
+// The types of elements: their names and bytes, and the arithmetic that reads them: float64 if the
+// tensors are, else float32.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/kernels/table.hpp"
 
 namespace heed {
 
-/// Bytes of one element.
-std::int64_t bytes_of(ElementType type);
+struct ElementKind {
+  const char* name;
+  std::int64_t bytes;
+};
+/// In the order of ElementType; all but the last are in the order of heed_dtype, too, which begins
+/// with 1.
+inline constexpr ElementKind kElementKinds[] = {{"f32", 4}, {"f64", 8},     {"bf16", 2}, {"f16", 2},
+                                                {"i8", 1},  {"f8_e4m3", 1}, {"mask", 1}};
 
-/// "f32", "f64", "bf16", "f16", "i8", "f8_e4m3" or "mask".
-const char* name_of(ElementType type);
+inline std::int64_t bytes_of(ElementType type) {
+  return kElementKinds[static_cast<std::size_t>(type)].bytes;
+}
+inline const char* name_of(ElementType type) {
+  return kElementKinds[static_cast<std::size_t>(type)].name;
+}
 
 /// Whether elements are integers or numbers of 8 bits, which scales that lie elsewhere multiply.
 inline bool is_scaled(ElementType type) {

@@ -51,21 +51,8 @@ void split_gradient(heed_combine combine, const Real* gradient, const Real* head
 }
 
 const char* name_of(heed_combine combine) {
-  switch (combine) {
-    case HEED_COMBINE_CONCAT:
-      return "concat";
-    case HEED_COMBINE_WEIGHTED:
-      return "weighted";
-    case HEED_COMBINE_MEAN:
-      return "mean";
-    case HEED_COMBINE_MAX:
-      return "max";
-    case HEED_COMBINE_TENSOR:
-      return "tensor";
-    case HEED_COMBINE_HEADS:
-      return "heads";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"concat", "weighted", "mean", "max", "tensor", "heads"};
+  return kNames[combine];
 }
 
 template void combine_heads(heed_combine, const float*, std::int64_t, std::int64_t, std::int64_t,

@@ -12,26 +12,11 @@ namespace {
 
 /// `last` is the last heed_dtype that the tensor may have.
 ElementType element_type(const char* field, std::uint32_t dtype, ElementType default_type,
-                         heed_dtype last = HEED_DTYPE_F16) {
-  switch (dtype <= static_cast<std::uint32_t>(last) ? dtype : UINT32_MAX) {
-    case HEED_DTYPE_DEFAULT:
-      return default_type;
-    case HEED_DTYPE_F32:
-      return ElementType::kF32;
-    case HEED_DTYPE_F64:
-      return ElementType::kF64;
-    case HEED_DTYPE_BF16:
-      return ElementType::kBf16;
-    case HEED_DTYPE_F16:
-      return ElementType::kF16;
-    case HEED_DTYPE_I8:
-      return ElementType::kI8;
-    case HEED_DTYPE_F8_E4M3:
-      return ElementType::kF8E4M3;
-    default:
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must be a heed_dtype, 0 to %d", field,
-           dtype, static_cast<int>(last));
-  }
+                         heed_dtype last) {
+  if (dtype > static_cast<std::uint32_t>(last))
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must be a heed_dtype, 0 to %d", field,
+         dtype, static_cast<int>(last));
+  return dtype == HEED_DTYPE_DEFAULT ? default_type : static_cast<ElementType>(dtype - 1);
 }
 
 /// Whether strides that are all 0 mean contiguous.
@@ -120,19 +105,30 @@ void check_whole(const char* field, const Strides& strides, const Shape& shape,
            field, fields.names[axis], field);
 }
 
+/// The rules for a tensor's layout, beside those for its addresses.
+struct Rules {
+  ElementType default_type;
+  const StrideFields& fields;
+  bool written = false;  ///< its elements must lie apart
+  bool packed = false;
+  heed_dtype last = HEED_DTYPE_F16;
+};
+
 Layout layout_of(const char* field, const heed_layout& given, const Shape& shape,
-                 ElementType default_type, bool packed, heed_dtype last,
-                 const StrideFields* whole) {
+                 const Rules& rules) {
   const bool contiguous_if_zero = all_zero_is_contiguous(field, given.reserved);
-  const ElementType type = element_type(field, given.dtype, default_type, last);
+  const ElementType type = element_type(field, given.dtype, rules.default_type, rules.last);
   Strides strides = {given.stride_batch, given.stride_head, given.stride_row, given.stride_feature};
   if (contiguous_if_zero && all_zero(strides))
-    strides =
-        packed ? contiguous(field, shape, {0, 2, 1, 3}) : contiguous(field, shape, {0, 1, 2, 3});
-  if (packed) strides.batch = 0;  // a sequence is found by its first row
-  const Layout layout = {type, bytes_of(type), check_reach(field, strides, shape)};
-  if (contiguous_if_zero && whole != nullptr) check_whole(field, strides, shape, *whole);
-  return layout;
+    strides = rules.packed ? contiguous(field, shape, {0, 2, 1, 3})
+                           : contiguous(field, shape, {0, 1, 2, 3});
+  if (rules.packed) strides.batch = 0;  // a sequence is found by its first row
+  strides = check_reach(field, strides, shape);
+  if (rules.written)
+    check_apart(field, strides, shape, rules.fields);
+  else if (contiguous_if_zero)
+    check_whole(field, strides, shape, rules.fields);
+  return {type, bytes_of(type), strides};
 }
 
 }  // namespace
@@ -171,20 +167,18 @@ void check_no_heads(const char* field, const heed_layout& given) {
 
 Layout input_layout(const char* field, const heed_layout& given, const Shape& shape,
                     ElementType default_type, bool packed, const StrideFields& strides) {
-  return layout_of(field, given, shape, default_type, packed, HEED_DTYPE_F16, &strides);
+  return layout_of(field, given, shape, {default_type, strides, false, packed});
 }
 
 Layout stored_layout(const char* field, const heed_layout& given, const Shape& shape,
                      ElementType default_type, bool packed) {
-  return layout_of(field, given, shape, default_type, packed, HEED_DTYPE_F8_E4M3, &kTensorStrides);
+  return layout_of(field, given, shape,
+                   {default_type, kTensorStrides, false, packed, HEED_DTYPE_F8_E4M3});
 }
 
 Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,
                      ElementType default_type, bool packed, const StrideFields& strides) {
-  const Layout layout =
-      layout_of(field, given, shape, default_type, packed, HEED_DTYPE_F16, nullptr);
-  check_apart(field, layout.strides, shape, strides);
-  return layout;
+  return layout_of(field, given, shape, {default_type, strides, true, packed});
 }
 
 void check_arithmetic(const char* field, ElementType type, bool float64) {
@@ -253,44 +247,22 @@ void score_sizes(const char* field, const heed_score_layout& given, const Shape&
   }
 }
 
-namespace {
-
-constexpr StrideFields kScoreStrides = {{"stride_batch", "stride_head", "stride_row", "stride_key"},
-                                        3};
-
-Layout score_layout_of(const char* field, const heed_score_layout& given, const Shape& shape,
-                       ElementType default_type, bool whole) {
-  const bool contiguous_if_zero = all_zero_is_contiguous(field, given.reserved);
-  const bool mask = default_type == ElementType::kMask;
-  if (mask && given.dtype != 0)
+Layout score_layout(const char* field, const heed_score_layout& given, const Shape& shape,
+                    ElementType default_type, bool written) {
+  constexpr StrideFields kScoreStrides = {
+      {"stride_batch", "stride_head", "stride_row", "stride_key"}, 3};
+  if (default_type == ElementType::kMask && given.dtype != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must be 0: a mask is made of bytes",
          field, given.dtype);
-  const ElementType type = element_type(field, given.dtype, default_type);
   Shape own;
   score_sizes(field, given, shape, own);
-  Strides strides = {given.stride_batch, given.stride_head, given.stride_row, given.stride_key};
-  if (contiguous_if_zero && all_zero(strides)) strides = contiguous(field, own, {0, 1, 2, 3});
-  strides = check_reach(field, strides, own);
-  if (contiguous_if_zero && whole) check_whole(field, strides, own, kScoreStrides);
-  return {type,
-          bytes_of(type),
-          {own[0] == 1 ? 0 : strides.batch, own[1] == 1 ? 0 : strides.head,
-           own[2] == 1 ? 0 : strides.row, own[3] == 1 ? 0 : strides.feature}};
-}
-
-}  // namespace
-
-Layout score_layout(const char* field, const heed_score_layout& given, const Shape& shape,
-                    ElementType default_type) {
-  return score_layout_of(field, given, shape, default_type, true);
-}
-
-Layout score_output_layout(const char* field, const heed_score_layout& given, const Shape& shape,
-                           ElementType default_type) {
-  const Layout layout = score_layout_of(field, given, shape, default_type, false);
-  Shape own;
-  score_sizes(field, given, shape, own);
-  check_apart(field, layout.strides, own, kScoreStrides);
+  Layout layout = layout_of(field,
+                            {given.dtype, given.reserved, given.stride_batch, given.stride_head,
+                             given.stride_row, given.stride_key},
+                            own, {default_type, kScoreStrides, written});
+  Strides& s = layout.strides;
+  s = {own[0] == 1 ? 0 : s.batch, own[1] == 1 ? 0 : s.head, own[2] == 1 ? 0 : s.row,
+       own[3] == 1 ? 0 : s.feature};
   return layout;
 }
 

@@ -70,7 +70,7 @@ void check_unset(const char* field, const heed_layout& given, const char* why);
 /// Throws unless the layout of a tensor without heads has no stride between them.
 void check_no_heads(const char* field, const heed_layout& given);
 
-/// What callers know the strides of a layout as, in the order of Strides. From the axis
+/// The names that callers know strides by, in the order of Strides. From the axis
 /// `given_from` on one of 0 beside others is refused, unless strides are explicit.
 struct StrideFields {
   const char* names[4];
@@ -113,15 +113,12 @@ Layout output_layout(const char* field, const heed_layout& given, const Shape& s
 void check_lse_type(const char* field, const heed_layout& given);
 
 /// The layout of a mask or bias over [batch, head, row, key], with stride 0 along repeated axes.
+/// The elements of one that is written must not overlap.
 Layout score_layout(const char* field, const heed_score_layout& given, const Shape& shape,
-                    ElementType default_type);
+                    ElementType default_type, bool written = false);
 
 /// Its sizes: those of `shape`, or 1 along repeated axes.
 void score_sizes(const char* field, const heed_score_layout& given, const Shape& shape, Shape& own);
-
-/// Like score_layout, but also throws if elements would overlap.
-Layout score_output_layout(const char* field, const heed_score_layout& given, const Shape& shape,
-                           ElementType default_type);
 
 /// The address of a row's first element.
 inline const std::byte* row_at(const void* data, const Layout& layout, std::int64_t b,

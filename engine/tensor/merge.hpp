@@ -34,7 +34,7 @@ inline bool has_lost_digits(double lse, bool float64) {
   return std::isfinite(lse) && std::fabs(lse) > (float64 ? kFarLogSum<double> : kFarLogSum<float>);
 }
 
-/// What softmax over some keys ends with, of several query rows or heads.
+/// The end of softmax over some keys, of several query rows or heads.
 template <class Real>
 struct PartialResults {
   Real* row_max;  ///< [rows]

@@ -34,8 +34,8 @@ Layout resolve_layout(const Field& field, Role role, Types types, bool no_heads,
   const bool written = role == Role::kOutput;
   const ElementType type = field.bytes == 1 ? ElementType::kMask : real_type(float64);
   if (field.form == Form::kScores)
-    return (written ? score_output_layout : score_layout)(
-        field.desc, given_in<heed_score_layout>(desc, field), axes.sizes, type);
+    return score_layout(field.desc, given_in<heed_score_layout>(desc, field), axes.sizes, type,
+                        written);
   const heed_layout& given = given_in<heed_layout>(desc, field);
   if (no_heads) check_no_heads(field.desc, given);
   if (types == Types::kAsQuery) check_type_of_gradient(field, given.dtype, float64, "query");

@@ -1,6 +1,6 @@
 // The tensors of an operation are a table: the constexpr list in operands.hpp of its room, a row
-// for each. What follows reads such a table: it resolves layouts, and checks a run's pointers; the
-// audit (engine/audit) finds there what may overlap and whose values it looks at.
+// for each. The functions here read such tables: they resolve layouts, and check a run's pointers;
+// the audit (engine/audit) finds there what may overlap and whose values it looks at.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace heed {
 
 // ---- Axes -------------------------------------------------------------------------------------
 
-/// What messages call the four axes of a tensor.
+/// The names of the four axes of a tensor in messages.
 struct AxisNames {
   const char* places[4];  ///< of an element, as in "row 5"; nullptr: it has no such axis
   const char* sizes[4];   ///< the fields that say how long they are
@@ -95,7 +95,7 @@ enum class Needed {
   kOnlyWithElements,  ///< no, but without elements it must not
 };
 
-/// The types that it may have, beside those that its form allows.
+/// The types that it may have, beside the ones that its form allows.
 enum class Types {
   kAny,
   kStored,       ///< those of 8 bits, too
@@ -111,7 +111,7 @@ enum class Odd { kNone, kNotFinite, kNotFiniteUnlessMasked };
 /// When a problem has a tensor.
 template <class Problem>
 struct Condition {
-  /// What becomes of the layout of a tensor that the problem has not.
+  /// The fate of the layout of a tensor that the problem has not.
   enum Layouts { kIgnored, kResolved, kRefused };
 
   bool (*holds)(const Problem&);

@@ -37,7 +37,7 @@ class PanelCut {
 
   std::int64_t panels() const { return panels_; }
 
-  /// Rows that the panels have room for.
+  /// Rows that the panels can hold.
   std::int64_t padded() const { return padded_; }
 
   /// The first row of panel p; the number of rows for the panel after the last.
@@ -64,7 +64,7 @@ class ItemCut {
   struct RowSpan {
     std::int64_t first;   ///< row, numbered through the items
     std::int64_t rows;    ///< of the panel
-    std::int64_t before;  ///< rows that the panels before it have room for
+    std::int64_t before;  ///< rows that the panels before it can hold
   };
   RowSpan at(std::int64_t p) const {
     const std::int64_t item = p / cut_.panels();

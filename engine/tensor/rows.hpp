@@ -23,8 +23,8 @@ inline bool has_rows_of(ElementType type, const Layout& layout) {
   return layout.type == type && layout.strides.feature == 1;
 }
 
-/// Rows [begin, end) of a tensor, of which row k lies at row(k), where they lie. Those that are no
-/// rows of Reals, or `apart` from each other, are read by read(k, to) into `buffer`, [end -
+/// Rows [begin, end) of a tensor, of which row k lies at row(k), where they lie. Rows that are no
+/// Reals, or `apart` from each other, are read by read(k, to) into `buffer`, [end -
 /// begin][features].
 template <class Real, class Row, class Read>
 RowsView<Real> widened(const Layout& layout, bool apart, std::int64_t begin, std::int64_t end,
@@ -64,13 +64,13 @@ inline double number_at(const Kernels& kernels, ElementType type, const std::byt
   return number;
 }
 
-/// A row of a tensor where it lies, if its numbers are Reals side by side; else in `room`.
+/// A row of a tensor where it lies, if its numbers are Reals side by side; else in `buffer`.
 template <class Real>
 const Real* readable(const KernelTable<Real>& kernels, const Layout& layout, const std::byte* row,
-                     std::size_t features, Real* room) {
+                     std::size_t features, Real* buffer) {
   if (has_rows_of(kTypeOf<Real>, layout)) return reinterpret_cast<const Real*>(row);
-  kernels.numbers.read(layout.type, row, layout.strides.feature, features, room);
-  return room;
+  kernels.numbers.read(layout.type, row, layout.strides.feature, features, buffer);
+  return buffer;
 }
 
 /// The other way: to[i][x] = columns[x][i] / sum[i] for `rows` lanes of a panel. Rows of another

@@ -20,7 +20,7 @@ struct Scaling {
   double cap_scale;  ///< 2 log2(e) scale / softcap: from products to what the softcap kernel wants
   bool hard;
 
-  /// What queries are multiplied with, so that products are in the units of what comes next:
+  /// The factor of queries, so that products are in the units of what comes next:
   /// softcap, else scores times `unit`.
   double query_scale(bool capped, double unit) const { return capped ? cap_scale : scale * unit; }
 };

@@ -45,7 +45,7 @@ void resolve_bias(const heed_score_layout& given, const heed_score_layout& bias,
   own.heads = p.bias_sizes[1];
   own.rows = p.bias_sizes[2];
   own.keys = p.bias_sizes[3];
-  p.grad_bias = score_output_layout("desc.grad_bias", own, scores, real_type(p.attention.float64));
+  p.grad_bias = score_layout("desc.grad_bias", own, scores, real_type(p.attention.float64), true);
 }
 
 }  // namespace

@@ -210,7 +210,7 @@ Lists<std::int32_t> RankGraph::number_rows(const Owners& owners) {
   return needed;
 }
 
-/// Those at inner nodes first: calls over some of the edges find their tensors in one piece.
+/// Edges at inner nodes come first: calls over some of the edges find their tensors in one piece.
 void RankGraph::sort_edges() {
   std::vector<char> remote(known.size(), 1);
   for (const std::int32_t row : own_rows) remote[static_cast<std::size_t>(row)] = 0;

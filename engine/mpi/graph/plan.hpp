@@ -1,9 +1,11 @@
-// What a rank does in every step of attention over a graph, what it sends, and the workspace that
+// The work of a rank in every step of attention over a graph, its messages, and the workspace that
 // it takes.
 #pragma once
 
+#include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -24,7 +26,29 @@ class Halo {
  public:
   Halo() = default;
   /// The graph must outlive it.
-  Halo(const RankGraph& graph, std::size_t bytes, std::size_t stride);
+  Halo(const RankGraph& graph, std::size_t bytes, std::size_t stride)
+      : bytes_(bytes), stride_(stride) {
+    if (stride > INT_MAX)
+      fail(HEED_STATUS_UNSUPPORTED,
+           "keys and values of a node would have %zu bytes; over ranks they may have %d at most",
+           bytes, INT_MAX);
+    messages_.reserve(graph.receives.size() + graph.sends.size());
+    packed_row_ = RowType(bytes, bytes);
+    row_ = RowType(bytes, stride);
+    const auto add = [&](const Neighbour& n, bool sent) {
+      const std::size_t count = n.rows.size();
+      // Rows ascend.
+      const auto span = static_cast<std::size_t>(n.rows.back() - n.rows.front()) + 1;
+      const bool packed = span != count;
+      const std::size_t first = packed ? static_cast<std::size_t>(packed_rows_) * bytes
+                                       : static_cast<std::size_t>(n.rows.front()) * stride;
+      messages_.push_back({&n, sent, packed, first});
+      if (packed) packed_rows_ += static_cast<std::int64_t>(count);
+      if (sent) sent_bytes_ += static_cast<double>(count) * static_cast<double>(bytes);
+    };
+    for (const Neighbour& n : graph.receives) add(n, false);
+    for (const Neighbour& n : graph.sends) add(n, true);
+  }
 
   /// That this rank sends in a step.
   double sent_bytes() const { return sent_bytes_; }
@@ -34,11 +58,31 @@ class Halo {
   std::int64_t packed_rows() const { return packed_rows_; }
   std::size_t row_bytes() const { return bytes_; }
 
-  void pack(const std::byte* rows, std::byte* packed) const;
+  void pack(const std::byte* rows, std::byte* packed) const {
+    each_packed(true, [&](std::size_t row, std::size_t to) {
+      std::memcpy(packed + to, rows + row, bytes_);
+    });
+  }
+
   /// Collective. Own rows and what is packed must stay as they are, and others' are not there,
   /// until all requests end.
-  void begin(Requests& requests, std::byte* rows, std::byte* packed) const;
-  void unpack(const std::byte* packed, std::byte* rows) const;
+  void begin(Requests& requests, std::byte* rows, std::byte* packed) const {
+    constexpr int kTag = 0;
+    for (const Message& m : messages_) {
+      std::byte* const first = (m.packed ? packed : rows) + m.first;
+      const MPI_Datatype type = (m.packed ? packed_row_ : row_).get();
+      if (m.sent)
+        requests.send(first, m.with->rows.size(), type, m.with->rank, kTag);
+      else
+        requests.receive(first, m.with->rows.size(), type, m.with->rank, kTag);
+    }
+  }
+
+  void unpack(const std::byte* packed, std::byte* rows) const {
+    each_packed(false, [&](std::size_t row, std::size_t from) {
+      std::memcpy(rows + row, packed + from, bytes_);
+    });
+  }
 
  private:
   struct Message {
@@ -49,11 +93,20 @@ class Halo {
   };
   /// Calls function(row, packed row) with numbers of bytes, for packed messages of this direction.
   template <class Function>
-  void each_packed(bool sent, Function&& function) const;
+  void each_packed(bool sent, Function&& function) const {
+    for (const Message& m : messages_) {
+      if (!m.packed || m.sent != sent) continue;
+      std::size_t packed = m.first;
+      for (const int row : m.with->rows) {
+        function(static_cast<std::size_t>(row) * stride_, packed);
+        packed += bytes_;
+      }
+    }
+  }
 
   std::size_t bytes_ = 0, stride_ = 0;
   RowType packed_row_, row_;
-  std::vector<Message> messages_;  ///< those that are received first
+  std::vector<Message> messages_;  ///< received ones first
   std::int64_t packed_rows_ = 0;
   double sent_bytes_ = 0;
 };

@@ -134,13 +134,13 @@ void plan_products(const heed_context& context, heed_multihead_backward_plan& pl
 void lay_out(heed_multihead_backward_plan& plan) {
   const MultiheadProblem& p = plan.problem.block;
   const std::int64_t number = real_bytes(p.float64());
-  const auto checked = [&](const Offsets& rooms) {
-    return rooms.end("the workspace", {{"the number of query rows", p.query_rows},
-                                       {"key rows", p.key_rows},
-                                       {"desc.block->width_query", p.width_query},
-                                       {"width_key", p.width_key},
-                                       {"width_out", p.width_out},
-                                       {"a row of all heads", p.heads_width}});
+  const auto checked = [&](const Offsets& buffers) {
+    return buffers.end("the workspace", {{"the number of query rows", p.query_rows},
+                                         {"key rows", p.key_rows},
+                                         {"desc.block->width_query", p.width_query},
+                                         {"width_key", p.width_key},
+                                         {"width_out", p.width_out},
+                                         {"a row of all heads", p.heads_width}});
   };
   MultiheadBackwardSpace& s = plan.space;
   Offsets offsets;

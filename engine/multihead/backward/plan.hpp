@@ -18,7 +18,7 @@ inline constexpr std::int64_t kTermRows = 64;
 /// time.
 struct MultiheadBackwardSpace {
   std::size_t kept;        ///< what the block keeps, unless a run of it has left that
-  std::size_t grad_heads;  ///< later that of an input
+  std::size_t grad_heads;  ///< later the gradient of an input
   std::size_t grad_query, grad_key, grad_value;
   std::size_t matrix;       ///< [in][out], one that is not plain
   std::size_t grad_matrix;  ///< one that cannot be summed where it goes
