@@ -343,8 +343,8 @@ MUTANTS = [
     Mutant("scale-overflow", "a scale that overflows in log2 units is accepted", API + DENSE,
            'check_factor(float64, "scale", s.scale, s.scale * s.log2_unit);', ""),
     Mutant("outputs-touch", "an output's elements may share a place", API,
-           "if (magnitude(given[axis]) <= reached.value())",
-           "if (magnitude(given[axis]) < reached.value())"),
+           "if (magnitude(strides[axis]) <= reached.value())",
+           "if (magnitude(strides[axis]) < reached.value())"),
     Mutant("long-sequence", "a packed sequence longer than the longest is accepted", API,
            "if (b > 0 && offset - low > longest)", "if (b > 0 && offset - low > longest + 1)"),
     Mutant("listed-twice", "a row of weights may be listed twice", API,
@@ -361,9 +361,9 @@ MUTANTS = [
     Mutant("number-and-more", "what follows a number in the environment is ignored", API,
            "problem != std::errc{} || stop != end ||", "problem != std::errc{} ||"),
     Mutant("blamed-wrongly", "a wrong name in the environment is the caller's fault", API,
-           "if (from_environment && error.status != HEED_STATUS_OUT_OF_MEMORY) "
+           "if (!by_option_ && error.status != HEED_STATUS_OUT_OF_MEMORY) "
            "error.status = HEED_STATUS_INVALID_ENVIRONMENT;",
-           "(void)from_environment;"),
+           "(void)by_option_;"),
 ]
 
 # What only CPUs with AVX512-BF16 can notice.
