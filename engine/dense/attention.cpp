@@ -1,6 +1,6 @@
 // A run of a plan, and its line for HEED_VERBOSE.
 #include "engine/dense/plan.hpp"
-#include "engine/runtime/text.hpp"
+#include "engine/runtime/error.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "engine/dense/panel.hpp"
-#include "engine/tensor/log_sum_exp.hpp"
+#include "engine/tensor/merge.hpp"
 
 namespace heed {
 

@@ -7,8 +7,8 @@
 #include "engine/context/context.hpp"
 #include "engine/dense/problem.hpp"
 #include "engine/parallel/parallel_for.hpp"
-#include "engine/runtime/text.hpp"
-#include "engine/tensor/products.hpp"
+#include "engine/runtime/error.hpp"
+#include "engine/tensor/panels.hpp"
 
 namespace heed {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/graph/graph.hpp"
-#include "engine/parallel/ranges.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {

@@ -22,7 +22,7 @@
 #include <limits>
 
 #include "engine/dense/backward/split.hpp"
-#include "engine/runtime/text.hpp"
+#include "engine/runtime/error.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed {

@@ -6,7 +6,7 @@
 
 #include "engine/dense/backward/plan.hpp"
 #include "engine/dense/panel.hpp"
-#include "engine/tensor/products.hpp"
+#include "engine/tensor/panels.hpp"
 
 namespace heed {
 

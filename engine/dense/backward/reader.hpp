@@ -10,7 +10,7 @@
 #include "engine/dense/backward/panel.hpp"
 #include "engine/dense/scores.hpp"
 #include "engine/dense/totals.hpp"
-#include "engine/tensor/log_sum_exp.hpp"
+#include "engine/tensor/merge.hpp"
 
 namespace heed {
 

@@ -4,8 +4,8 @@
 #include "engine/graph/backward/incoming.hpp"
 #include "engine/graph/backward/matrices.hpp"
 #include "engine/graph/backward/outgoing.hpp"
-#include "engine/parallel/ranges.hpp"
-#include "engine/runtime/text.hpp"
+#include "engine/parallel/parallel_for.hpp"
+#include "engine/runtime/error.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed {
