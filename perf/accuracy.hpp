@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "perf/tensors.hpp"
@@ -49,6 +50,12 @@ void count(const Accuracy& accuracy, unsigned workers, benchmark::UserCounters& 
 
 /// Throws std::runtime_error where a workload's results are off by more than they may be.
 void demand(const Accuracy& accuracy, const std::string& workload);
+/// The same of what check() finds, unless that is known.
+template <class Check>
+void demand(std::optional<Accuracy>& known, const std::string& workload, Check&& check) {
+  if (!known) known = check();
+  demand(*known, workload);
+}
 
 /// Compares out, lse and weights in about 64 rows, spread over the batch, heads and queries, and
 /// the column sums of one head, with the bounds of the precision in effect. All may be off by

@@ -1,4 +1,5 @@
-// The rows of a run: their names, what they say in the summary, and how they report failure.
+// The rows of a run: their names, what they say in the summary, how they report failure, and how
+// heed_perf and heed_perf_mpi run them.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -69,5 +70,15 @@ void add_graph_rows(const Options& options);
 void add_stage_rows(const Options& options);
 void add_peak_rows(const Options& options);
 void add_rank_rows(const Options& options);
+
+constexpr int kFailed = 1;
+constexpr int kUsageError = 2;
+
+/// Runs the rows that the filter lets through; the exit status. Not `aloud`, says and writes
+/// nothing.
+int run_rows(const char* program, const Options& options, bool aloud = true);
+
+/// What run() returns, or a usage error where it throws, which is said.
+int run_guarded(const std::function<int()>& run);
 
 }  // namespace heed::perf

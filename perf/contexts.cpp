@@ -1,12 +1,6 @@
 #include "perf/contexts.hpp"
 
-#include <stdexcept>
-
 namespace heed::perf {
-
-void check(heed_status status) {
-  if (status != HEED_STATUS_OK) throw std::runtime_error(heed_last_error());
-}
 
 Context make_context(const Options& options, const std::string& isa, unsigned threads) {
   heed_context_options wanted = HEED_CONTEXT_OPTIONS_INIT;
@@ -16,12 +10,10 @@ Context make_context(const Options& options, const std::string& isa, unsigned th
   wanted.tile_q = options.tile_q;
   wanted.tile_kv = options.tile_kv;
   wanted.product = options.product.empty() ? nullptr : options.product.c_str();
-  return made(heed_context_create, heed_context_destroy, &wanted);
+  return std::make_shared<const oracle::Context>(oracle::create<heed_context>(&wanted));
 }
 
-heed_context_info describe(const Context& context) {
-  return described(heed_context_describe, context.get(), HEED_CONTEXT_INFO_INIT);
-}
+heed_context_info describe(const Context& context) { return oracle::describe(*context); }
 
 unsigned automatic_threads() { return describe(make_context({}, {}, 0)).threads; }
 

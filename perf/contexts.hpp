@@ -1,42 +1,22 @@
-// Contexts, plans, prepared weights and graphs of the C API, owned.
+// Contexts and plans of the C API, owned, and what runs a plan.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "api/heed.h"
 #include "perf/options.hpp"
+#include "tests/support/calls.hpp"
 
 namespace heed::perf {
 
-using Context = std::shared_ptr<heed_context>;
-using Plan = std::shared_ptr<heed_attention_plan>;
-using BackwardPlan = std::shared_ptr<heed_attention_backward_plan>;
-using BlockPlan = std::shared_ptr<heed_multihead_plan>;
-using BlockBackwardPlan = std::shared_ptr<heed_multihead_backward_plan>;
-using Weights = std::shared_ptr<heed_weights>;
-using Graph = std::shared_ptr<heed_graph>;
-using GraphPlan = std::shared_ptr<heed_graph_attention_plan>;
-using GraphBackwardPlan = std::shared_ptr<heed_graph_attention_backward_plan>;
+namespace oracle = heed_test;
 
-/// Throws std::runtime_error with heed_last_error() for any other status than OK.
-void check(heed_status status);
-
-/// What a heed_..._create makes of these arguments.
-template <class T, class... Parameters, class... Arguments>
-std::shared_ptr<T> made(heed_status (*create)(Parameters...), void (*destroy)(T*),
-                        Arguments... arguments) {
-  T* it = nullptr;
-  check(create(arguments..., &it));
-  return {it, destroy};
-}
-
-/// What a heed_..._describe says of it.
-template <class T, class Info>
-Info described(heed_status (*describe)(const T*, Info*), const T* it, Info info) {
-  check(describe(it, &info));
-  return info;
-}
+using oracle::Workspace;
+using Context = std::shared_ptr<const oracle::Context>;
 
 /// An empty isa is automatic, and so are 0 threads. Throws std::runtime_error.
 Context make_context(const Options& options, const std::string& isa, unsigned threads);
@@ -44,5 +24,47 @@ heed_context_info describe(const Context& context);
 
 /// What the library takes when it is left to choose: the CPUs of this process, or HEED_THREADS.
 unsigned automatic_threads();
+
+/// Calls heed; owns all that a call needs. Throws std::runtime_error.
+using Runner = std::function<void()>;
+
+/// A plan, and what it tells.
+template <class Desc>
+class MadePlan {
+  using Plan = typename oracle::PlanOf<Desc>::Plan;
+  using Functions = oracle::Functions<Plan>;
+
+ public:
+  using Args = typename Functions::Args;
+  using Info = typename Functions::Info;
+
+  explicit MadePlan(oracle::Owned<Plan> plan)
+      : info_(oracle::describe(plan)), plan_(std::move(plan)) {}
+
+  const Info& info() const { return info_; }
+
+  /// Runs it with each of these arguments, in one workspace. `owner` holds what they point at.
+  Runner runner(std::vector<Args> all, std::shared_ptr<const void> owner) const {
+    const auto workspace = std::make_shared<Workspace>(info_.workspace_bytes);
+    return [plan = plan_, workspace, owner = std::move(owner), all = std::move(all)] {
+      for (const Args& args : all)
+        oracle::require_ok(Functions::run(plan.get(), &args, workspace->get(), workspace->bytes()));
+    };
+  }
+
+ private:
+  Info info_;
+  std::shared_ptr<Plan> plan_;
+};
+
+template <class Desc>
+MadePlan<Desc> planned(const Context& context, const Desc& desc) {
+  return MadePlan<Desc>(oracle::make_plan(*context, desc));
+}
+/// It holds the graph.
+template <class Desc>
+MadePlan<Desc> planned(const Context& context, const oracle::Graph& graph, const Desc& desc) {
+  return MadePlan<Desc>(oracle::make_plan(*context, graph, desc));
+}
 
 }  // namespace heed::perf

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "perf/catalogue.hpp"
-#include "perf/program.hpp"
 
 namespace {
 
@@ -19,7 +18,10 @@ using namespace heed::perf;
 
 void add_rows(const Options& options) {
   if (options.forms) return add_form_rows(options);
-  if (options.backward) return add_backward_rows(options);
+  if (options.backward) {
+    add_backward_rows(options);
+    return add_graph_rows(options);
+  }
   add_append_rows(options);
   if (options.decode) return add_decode_rows(options);
   add_block_rows(options);

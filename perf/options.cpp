@@ -5,7 +5,6 @@
 #include <iostream>
 
 #include "perf/contexts.hpp"
-#include "perf/decode/append.hpp"
 #include "perf/graph/workload.hpp"
 #include "perf/workload.hpp"
 #include "tests/support/calls.hpp"
@@ -46,7 +45,8 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--isa", options.isas, "Instruction set, or \"all\" that are usable; repeatable")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  app.add_option("--executor", options.executor, "serial, threads, openmp, tbb: what this build has")
+  app.add_option("--executor", options.executor,
+                 "serial, threads, openmp, tbb: what this build has")
       ->type_name("NAME");
   app.add_option("--threads", options.threads, "Thread counts; default 1 and all CPUs")
       ->type_name("N[,M...]")

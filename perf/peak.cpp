@@ -100,11 +100,11 @@ void PeakMeter::sample(double seconds) {
   const double flops = static_cast<double>(kRounds) *
                        (pairs_ ? kernel_.flops_per_pair_round : kernel_.flops_per_round);
   const float* const operands = peak_operands();
-  flops_ += seconds * rate_of_threads(threads_, seconds, [&] {
-              benchmark::DoNotOptimize(run(kRounds, operands));
-              return flops;
-            });
-  seconds_ += seconds;
+  const auto work = [&] {
+    benchmark::DoNotOptimize(run(kRounds, operands));
+    return flops;
+  };
+  flops_.add(rate_of_threads(threads_, seconds, work), seconds);
 }
 
 }  // namespace heed::perf

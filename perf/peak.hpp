@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -12,15 +13,48 @@
 #include <vector>
 
 #include "perf/peak/table.hpp"
-#include "perf/stopwatch.hpp"
 
 namespace heed::perf {
+
+/// The time of the calling thread on its CPU where it works alone, so that what other programs do
+/// meanwhile counts for nothing; real time where a problem is shared between threads.
+class Stopwatch {
+ public:
+  explicit Stopwatch(bool alone) : clock_(alone ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC) {}
+
+  void start() { start_ = now(); }
+  double seconds() const { return now() - start_; }
+
+ private:
+  double now() const {
+    timespec t{};
+    clock_gettime(clock_, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+  }
+
+  clockid_t clock_;
+  double start_ = 0;
+};
 
 using Clock = std::chrono::steady_clock;
 
 inline double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
+
+/// A rate, averaged over all samples taken.
+class MeanRate {
+ public:
+  void add(double rate, double seconds) {
+    amount_ += rate * seconds;
+    seconds_ += seconds;
+  }
+  double value() const { return amount_ / seconds_; }
+
+ private:
+  double amount_ = 0;
+  double seconds_ = 0;
+};
 
 /// Throws std::invalid_argument for an instruction set that was not compiled in.
 const PeakKernel& peak_kernel_of(std::string_view isa);
@@ -37,14 +71,13 @@ class PeakMeter {
   void sample(double seconds);
 
   /// Flops per second.
-  double rate() const { return flops_ / seconds_; }
+  double rate() const { return flops_.value(); }
 
  private:
   const PeakKernel& kernel_;
   unsigned threads_;
   bool pairs_;
-  double flops_ = 0;
-  double seconds_ = 0;
+  MeanRate flops_;
 };
 
 /// Until clocks have settled and the workers of the executor have stopped spinning.

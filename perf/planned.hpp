@@ -1,7 +1,6 @@
 // A workload that is planned, checked and ready to run.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,9 +11,6 @@
 #include "perf/contexts.hpp"
 
 namespace heed::perf {
-
-/// Calls heed; owns all that a call needs. Throws std::runtime_error.
-using Runner = std::function<void()>;
 
 inline std::string tiles_of(const heed_attention_info& info) {
   return std::to_string(info.tile_q) + "x" + std::to_string(info.tile_kv);
@@ -29,10 +25,10 @@ class Planned {
   Planned(const std::string& workload, const Context& context);
 
   const Workload& workload() const { return workload_; }
-  const heed_attention_info& info() const { return info_; }
+  const heed_attention_info& info() const { return plan_.info(); }
   double flops() const { return flops_; }
   const Accuracy& accuracy() const { return *accuracy_; }
-  bool multiplies_pairs() const { return info_.precision != HEED_PRECISION_EXACT; }
+  bool multiplies_pairs() const { return info().precision != HEED_PRECISION_EXACT; }
 
   /// The first time also runs the workload and checks its results: throws std::runtime_error where
   /// they are off by more than they may be.
@@ -41,14 +37,13 @@ class Planned {
   Runner prepare(const std::shared_ptr<void>& owner, oracle::Problem& problem,
                  std::vector<heed_attention_args> layers);
 
-  std::string tiles() const { return tiles_of(info_); }
-  std::string label() const { return label_of(info_); }
+  std::string tiles() const { return tiles_of(info()); }
+  std::string label() const { return label_of(info()); }
 
  private:
   Workload workload_;
   double flops_;
-  Plan plan_;
-  heed_attention_info info_;
+  MadePlan<heed_attention_desc> plan_;
   std::optional<Accuracy> accuracy_;
 };
 

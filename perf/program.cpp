@@ -1,5 +1,3 @@
-#include "perf/program.hpp"
-
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 

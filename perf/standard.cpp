@@ -1,5 +1,4 @@
 // The workloads that run by default. perf/peers/shape.py reads them too.
-#include "perf/decode/append.hpp"
 #include "perf/workload.hpp"
 
 namespace heed::perf {

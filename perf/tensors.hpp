@@ -1,11 +1,14 @@
 // The tensors that a workload computes with: a problem of the tests, but a large one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <list>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "perf/kept.hpp"
 #include "perf/workload.hpp"
 #include "tests/problem/attention.hpp"
 
@@ -40,6 +43,23 @@ oracle::Problem problem_of(const Workload& workload, std::uint64_t seed = 1);
 using Layers = std::vector<oracle::Problem>;
 Layers layers_of(const Workload& workload);
 heed_attention_args args_of(Layers& layers, std::size_t layer);
+
+/// What make() returns, a T, under a name. The latest `count` stay, since rows of the same workload
+/// follow each other; all of them at once would fill small machines, so an older one is freed
+/// before another is made.
+template <class T, std::size_t count = 1, class Make>
+std::shared_ptr<T> kept(const std::string& name, Make&& make) {
+  static std::list<std::pair<std::string, std::shared_ptr<T>>> latest;
+  const auto found = std::find_if(latest.begin(), latest.end(),
+                                  [&](const auto& one) { return one.first == name; });
+  if (found != latest.end()) {
+    latest.splice(latest.begin(), latest, found);
+  } else {
+    if (latest.size() == count) latest.pop_back();
+    latest.emplace_front(name, std::shared_ptr<T>(new T(make())));
+  }
+  return latest.front().second;
+}
 
 /// Rows of the same workload follow each other, most of them in turns with one other workload.
 inline std::shared_ptr<Layers> tensors_of(const Workload& workload) {

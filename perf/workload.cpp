@@ -274,4 +274,98 @@ Workload parse_workload(const std::string& name) {
   return workload;
 }
 
+// ---- Which keys rows attend, and how much there is to compute and to read ----
+
+std::int64_t unpadded_keys(const Workload& workload) {
+  return std::max<std::int64_t>(workload.desc.key_length * 3 / 4, 1);
+}
+
+oracle::Sequence sequence_of(const Workload& workload, std::int64_t batch) {
+  return oracle::sequence_of(workload.desc, lengths_of(workload), batch);
+}
+
+KeyRange key_range(const Workload& workload, const oracle::Sequence& sequence, std::int64_t row) {
+  const heed_attention_desc& d = workload.desc;
+  const std::int64_t position = row + sequence.offset;
+  std::int64_t begin = 0;
+  std::int64_t end = sequence.keys;
+  if (d.causal != HEED_CAUSAL_NONE) end = std::min(end, position + 1);
+  if (d.window != 0 && d.window_left >= 0) begin = std::max(begin, position - d.window_left);
+  if (d.window != 0 && d.window_right >= 0) end = std::min(end, position + d.window_right + 1);
+  return {begin, std::max(begin, end)};
+}
+
+KeyRange attended_keys(const Workload& workload, const oracle::Sequence& sequence) {
+  return {key_range(workload, sequence, 0).begin,
+          std::min(key_range(workload, sequence, sequence.queries - 1).end, sequence.keys)};
+}
+
+double useful_flops(const Workload& workload) {
+  const heed_attention_desc& d = workload.desc;
+  double pairs = 0;
+  for (std::int64_t b = 0; b < d.batch; ++b) {
+    const oracle::Sequence sequence = sequence_of(workload, b);
+    for (std::int64_t i = 0; i < sequence.queries; ++i) {
+      KeyRange keys = key_range(workload, sequence, i);
+      if (workload.padding) keys.end = std::min(keys.end, unpadded_keys(workload));
+      pairs += static_cast<double>(std::max<std::int64_t>(keys.end - keys.begin, 0));
+    }
+  }
+  return 2 * product({workload.layers, d.features + d.value_features, d.query_heads}) * pairs;
+}
+
+double key_value_bytes(const Workload& workload) {
+  const heed_attention_desc& d = workload.desc;
+  double keys = 0;
+  for (std::int64_t b = 0; b < d.batch; ++b) {
+    const KeyRange attended = attended_keys(workload, sequence_of(workload, b));
+    keys += static_cast<double>(attended.end - attended.begin);
+  }
+  return keys * product({workload.layers, d.key_heads,
+                         pair_bytes(d.key.dtype, d.features + d.value_features)});
+}
+
+// ---- Rows that caches store ----
+
+const char* const kAppendGrammar =
+    "append<rows>_Hkv<key heads>_D<features>[_Dv<value features>][_layers<n>][_pages<n>]\n"
+    "  [_bf16|_f16|_i8|_f8][_rotary]";
+
+namespace {
+
+const Grammar kAppendParts = {kAppendGrammar,
+                              {"append", "Hkv", "D", "Dv", "layers"},
+                              {"pages"},
+                              {"bf16", "f16", "i8", "f8", "rotary"},
+                              {{"bf16", "f16", "i8", "f8"}}};
+
+/// So many rows a sequence has before it begins anew: more than caches of processors hold.
+constexpr std::int64_t kLength = 8192;
+
+}  // namespace
+
+bool names_append(const std::string& name) { return name.rfind("append", 0) == 0; }
+
+AppendWorkload parse_append_workload(const std::string& name) {
+  const Parts parts(kAppendParts, name);
+  for (const char* letters : {"append", "Hkv", "D"})
+    if (!parts.has(letters)) parts.reject(std::string(letters) + " is missing");
+  AppendWorkload workload{name, parts.number("append", 0), HEED_CACHE_DESC_INIT};
+  heed_cache_desc& d = workload.desc;
+  d.dtype = parts.key_type();
+  d.layers = parts.number("layers", 1);
+  d.key_heads = parts.number("Hkv", 0);
+  d.features = parts.number("D", 0);
+  d.value_features = parts.number("Dv", d.features);
+  d.page_rows = parts.number("pages", 64);
+  if (d.page_rows % 16 != 0) parts.reject("pages have a multiple of 16 rows");
+  d.pages = (std::max(kLength, workload.rows) + d.page_rows - 1) / d.page_rows;
+  if (parts.has("rotary")) d.rotary.pairs = HEED_ROTARY_HALVES;
+  if (parts.has("rotary") && d.features % 2 != 0) parts.reject("rotary needs an even D");
+  if (product({d.pages, d.page_rows, d.layers, d.key_heads, d.features + d.value_features}) >
+      kLargestTensor)
+    parts.reject("a cache of more than 2^30 elements is too large for this harness");
+  return workload;
+}
+
 }  // namespace heed::perf

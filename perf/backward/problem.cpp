@@ -3,7 +3,7 @@
 namespace heed::perf {
 namespace {
 
-BackwardPlan make_plan(const Context& context, const Workload& workload) {
+MadePlan<heed_attention_backward_desc> make_plan(const Context& context, const Workload& workload) {
   heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
   const heed_attention_desc& forward = workload.desc;
   desc.attention = &forward;
@@ -11,8 +11,7 @@ BackwardPlan make_plan(const Context& context, const Workload& workload) {
   desc.grad_query.dtype = forward.query.dtype;
   desc.grad_key.dtype = forward.key.dtype;
   desc.grad_value.dtype = forward.value.dtype;
-  return made(heed_attention_backward_plan_create, heed_attention_backward_plan_destroy,
-              context.get(), &desc);
+  return planned(context, desc);
 }
 
 /// The forward run that a backward one needs.
@@ -25,8 +24,6 @@ std::string with_lse(const Workload& workload) {
 Gradients::Gradients(const std::string& workload, const Context& context)
     : workload_(parse_workload(workload)),
       plan_(make_plan(context, workload_)),
-      info_(
-          described(heed_attention_backward_plan_describe, plan_.get(), HEED_ATTENTION_INFO_INIT)),
       forward_(with_lse(workload_), context) {}
 
 double Gradients::flops() const {
@@ -56,16 +53,11 @@ Runner Gradients::prepare_forward() {
 Runner Gradients::prepare() {
   prepare_forward()();
   const std::shared_ptr<oracle::BackwardProblem> problem = tensors();
-  const auto workspace = std::make_shared<Workspace>(info_.workspace_bytes);
-  Runner run = [plan = plan_, problem, workspace, args = problem->args()] {
-    check(
-        heed_attention_backward_plan_run(plan.get(), &args, workspace->get(), workspace->bytes()));
-  };
-  if (!accuracy_) {
+  Runner run = plan_.runner({problem->args()}, problem);
+  demand(accuracy_, workload_.name, [&] {
     run();
-    accuracy_ = check_gradients(*problem, multiplies_pairs());
-  }
-  demand(*accuracy_, workload_.name);
+    return check_gradients(*problem, multiplies_pairs());
+  });
   return run;
 }
 

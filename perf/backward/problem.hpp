@@ -15,9 +15,9 @@ class Gradients {
   Gradients(const std::string& workload, const Context& context);
 
   const Workload& workload() const { return workload_; }
-  std::string isa() const { return info_.isa; }
-  const heed_attention_info& info() const { return info_; }
-  bool multiplies_pairs() const { return info_.precision == HEED_PRECISION_DEFAULT; }
+  std::string isa() const { return info().isa; }
+  const heed_attention_info& info() const { return plan_.info(); }
+  bool multiplies_pairs() const { return info().precision == HEED_PRECISION_DEFAULT; }
   const Planned& forward() const { return forward_; }
   /// Of backward alone: of each pair, five products where forward has two.
   double flops() const;
@@ -32,15 +32,14 @@ class Gradients {
   /// The forward run, which returns log-sum-exp too.
   Runner prepare_forward();
 
-  std::string tiles() const { return tiles_of(info_); }
-  std::string label() const { return label_of(info_); }
+  std::string tiles() const { return tiles_of(info()); }
+  std::string label() const { return label_of(info()); }
 
  private:
   std::shared_ptr<oracle::BackwardProblem> tensors() const;
 
   Workload workload_;
-  BackwardPlan plan_;
-  heed_attention_info info_;
+  MadePlan<heed_attention_backward_desc> plan_;
   Planned forward_;
   std::optional<Accuracy> accuracy_;
 };

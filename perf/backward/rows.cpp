@@ -1,5 +1,5 @@
-// backward/<workload>: gradients of attention, of blocks and over graphs, in turns with the forward
-// run, and with one thread or loops that only gather.
+// backward/<workload>: gradients of attention and of blocks, in turns with the forward run, and
+// with one thread.
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,8 +7,6 @@
 #include "perf/backward/problem.hpp"
 #include "perf/block/backward.hpp"
 #include "perf/catalogue.hpp"
-#include "perf/graph/backward.hpp"
-#include "perf/graph/gather.hpp"
 #include "perf/peak.hpp"
 
 namespace heed::perf {
@@ -77,56 +75,11 @@ class BackwardRow {
   std::unique_ptr<Differentiated> alone_;
 };
 
-/// Over a graph. What it gathers are keys and values through the edges, and then queries and
-/// gradients of results the other way.
-class GraphBackwardRow {
- public:
-  GraphBackwardRow(const std::string& name, const Options& /*options*/, const Context& context,
-                   unsigned threads)
-      : workload_(parse_graph_workload(name)),
-        context_(context),
-        threads_(threads),
-        isa_(describe(context).isa) {}
-
-  Row row() const { return row_of("backward", workload_.name, isa_, threads_); }
-
-  void measure(benchmark::State& state) {
-    const auto gradients = kept<PlannedGraphGradients>(
-        row().name, [&] { return PlannedGraphGradients(workload_, context_); });
-    PlannedGraph& forward = gradients->forward();
-    const unsigned workers = gradients->info().threads;
-    GatherMeter meter(peak_kernel_of(isa_), workers, forward.edges(), forward.tensors());
-    const auto run = [&] { (*gradients)(); };
-    report(state, *gradients,
-           time_between_samples(state, workers == 1, meter, run, {[&] { forward(); }}));
-  }
-
- private:
-  void report(benchmark::State& state, PlannedGraphGradients& gradients,
-              const Timing& timing) const {
-    const auto edges = static_cast<double>(gradients.forward().edges()->count());
-    const double forward = timing.beside[0];
-    count_edges(state.counters, gradients.forward(), gradients.info(),
-                gradients.info().gathered_bytes, timing);
-    state.counters["forward_medges"] = edges / forward * 1e-6;
-    state.counters["of_forward"] = (forward + timing.seconds) / forward;
-    state.counters["build_ms"] = gradients.build_seconds() * 1e3;
-    count(gradients.accuracy(), gradients.info().threads, state.counters);
-    state.SetLabel(std::string(isa_) + " " + gradients.info().executor);
-  }
-
-  GraphWorkload workload_;
-  Context context_;
-  unsigned threads_;
-  std::string isa_;
-};
-
 }  // namespace
 
 void add_backward_rows(const Options& options) {
   add_cases<BackwardRow<Gradients>>(options.shapes, options);
   add_cases<BackwardRow<BlockGradients>>(options.block_shapes, options);
-  add_cases<GraphBackwardRow>(options.graph_shapes, options);
 }
 
 }  // namespace heed::perf

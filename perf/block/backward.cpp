@@ -22,11 +22,17 @@ std::vector<BlockGradientOf> gradients_of(const Workload& w) {
 }
 
 oracle::BlockBackward problem_with_gradients(const Workload& w) {
-  oracle::Block block = block_of(w);
+  oracle::Block block = block_of(w, false);
   block.attention.lse.reset();
   oracle::BlockBackward problem(std::move(block), 9, {w.desc.out.dtype});
   for (const BlockGradientOf of : gradients_of(w)) problem.want(of, {w.desc.query.dtype});
   return problem;
+}
+
+heed_multihead_desc keeping(oracle::Block& block) {
+  heed_multihead_desc desc = block.desc();
+  desc.keep = 1;
+  return desc;
 }
 
 }  // namespace
@@ -36,31 +42,26 @@ struct BlockGradients::Call {
   Call(const Workload& workload, const Context& context)
       : problem(kept<oracle::BlockBackward>(workload.name,
                                             [&] { return problem_with_gradients(workload); })),
-        block(problem->block.args()),
-        args(problem->args(block)) {
-    heed_multihead_desc desc = problem->block.desc();
-    desc.keep = 1;
-    forward = made(heed_multihead_plan_create, heed_multihead_plan_destroy, context.get(), &desc);
-    plan = made(heed_multihead_backward_plan_create, heed_multihead_backward_plan_destroy,
-                context.get(), &problem->desc(desc));
-    forward_info = described(heed_multihead_plan_describe, forward.get(), forward_info);
-    info = described(heed_multihead_backward_plan_describe, plan.get(), info);
-    keeps.emplace(forward_info.kept_bytes);
-    forward_workspace.emplace(forward_info.workspace_bytes);
-    workspace.emplace(info.workspace_bytes);
-    block.kept = keeps->get();
-    block.kept_bytes = keeps->bytes();
+        desc(keeping(problem->block)),
+        forward(planned(context, desc)),
+        plan(planned(context, problem->desc(desc))),
+        keeps(forward.info().kept_bytes),
+        block(problem->block.args()) {
+    block.kept = keeps.get();
+    block.kept_bytes = keeps.bytes();
+    run_forward = forward.runner({block}, problem);
+    run = plan.runner({problem->args(block)}, problem);
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
   std::shared_ptr<oracle::BlockBackward> problem;
+  heed_multihead_desc desc;
+  MadePlan<heed_multihead_desc> forward;
+  MadePlan<heed_multihead_backward_desc> plan;
+  Workspace keeps;
   heed_multihead_args block;
-  heed_multihead_backward_args args;
-  BlockPlan forward;
-  BlockBackwardPlan plan;
-  heed_multihead_info forward_info = HEED_MULTIHEAD_INFO_INIT, info = HEED_MULTIHEAD_INFO_INIT;
-  std::optional<Workspace> keeps, forward_workspace, workspace;
+  Runner run_forward, run;
 };
 
 BlockGradients::BlockGradients(const std::string& workload, Context context)
@@ -112,20 +113,15 @@ void follow_direction(const Workload& workload, oracle::BlockBackward& problem, 
 Accuracy check_slope(const Workload& workload, const Context& context,
                      oracle::BlockBackward& problem) {
   constexpr double kStep = 1e-4;  // off by about its square
-  oracle::Block wide = block_of(in_float64(workload));
-  const heed_multihead_desc desc = wide.desc();
-  const heed_multihead_args args = wide.args();
-  const BlockPlan plan =
-      made(heed_multihead_plan_create, heed_multihead_plan_destroy, context.get(), &desc);
-  Workspace workspace(described(heed_multihead_plan_describe, plan.get(), HEED_MULTIHEAD_INFO_INIT)
-                          .workspace_bytes);
+  oracle::Block wide = block_of(in_float64(workload), false);
+  const Runner run = planned(context, wide.desc()).runner({wide.args()}, nullptr);
   const auto loss = [&](double step) {
     follow_direction(workload, problem,
                      [&](BlockGradientOf of, const oracle::Axes& at, double number) {
                        const Tensor& from = differentiated(problem.block, of);
                        differentiated(wide, of).set(at, from.get(at) + step * number);
                      });
-    check(heed_multihead_plan_run(plan.get(), &args, workspace.get(), workspace.bytes()));
+    run();
     double sum = 0;
     wide.out.each(
         [&](const oracle::Axes& at) { sum += problem.grad_out.get(at) * wide.out.get(at); });
@@ -155,27 +151,21 @@ Accuracy check_slope(const Workload& workload, const Context& context,
 std::shared_ptr<BlockGradients::Call> BlockGradients::call() {
   if (call_) return call_;
   call_ = std::make_shared<Call>(workload_, context_);
-  forward_info_ = call_->forward_info;
-  info_ = call_->info;
+  forward_info_ = call_->forward.info();
+  info_ = call_->plan.info();
   return call_;
 }
 
 Runner BlockGradients::prepare_forward() {
-  return [call = call()] {
-    check(heed_multihead_plan_run(call->forward.get(), &call->block, call->forward_workspace->get(),
-                                  call->forward_workspace->bytes()));
-  };
+  return [call = call()] { call->run_forward(); };
 }
 
 Runner BlockGradients::prepare() {
   prepare_forward()();
-  Runner run = [call = call()] {
-    check(heed_multihead_backward_plan_run(call->plan.get(), &call->args, call->workspace->get(),
-                                           call->workspace->bytes()));
-  };
+  Runner run = [call = call()] { call->run(); };
   run();
-  if (!accuracy_) accuracy_ = check_slope(workload_, context_, *call_->problem);
-  demand(*accuracy_, workload_.name);
+  demand(accuracy_, workload_.name,
+         [&] { return check_slope(workload_, context_, *call_->problem); });
   return run;
 }
 

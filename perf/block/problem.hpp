@@ -12,7 +12,7 @@
 namespace heed::perf {
 
 /// The block of a workload. Of its attention's own tensors only the sizes are there.
-oracle::Block block_of(const Workload& workload);
+oracle::Block block_of(const Workload& workload, bool prepared);
 
 class Block {
  public:

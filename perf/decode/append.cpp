@@ -1,7 +1,5 @@
 // append/<workload>: new rows of keys and values that a cache converts and stores, in turns with
 // memcpy of the same rows.
-#include "perf/decode/append.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include "perf/catalogue.hpp"
 #include "perf/peak.hpp"
 #include "perf/tensors.hpp"
+#include "perf/workload.hpp"
 
 namespace heed::perf {
 
@@ -30,13 +29,13 @@ class AppendProblem {
   AppendProblem(const AppendWorkload& workload, const Context& context)
       : workload_(workload),
         d_(workload_.desc),
-        cache_(made(heed_cache_create, heed_cache_destroy, context.get(), &d_)),
+        cache_(oracle::make_cache(*context, d_)),
         key_(normal_rows(d_.features, 1)),
         value_(normal_rows(d_.value_features, 2)),
         copies_(static_cast<std::size_t>(d_.pages * d_.page_rows * d_.key_heads *
                                          (d_.features + d_.value_features)) *
                 sizeof(float)) {
-    check(heed_cache_sequence_create(cache_.get(), &sequence_));
+    oracle::require_ok(heed_cache_sequence_create(cache_.get(), &sequence_));
     append();
     accuracy_ = check_values();
     demand(accuracy_, workload.name);
@@ -48,13 +47,14 @@ class AppendProblem {
 
   void append() {
     if (length_ + workload_.rows > d_.pages * d_.page_rows) {
-      check(heed_cache_truncate(cache_.get(), sequence_, 0));
+      oracle::require_ok(heed_cache_truncate(cache_.get(), sequence_, 0));
       length_ = 0;
     }
     heed_cache_append_desc desc = HEED_CACHE_APPEND_DESC_INIT;
     desc.rows = workload_.rows;
     for (; desc.layer < d_.layers; ++desc.layer)
-      check(heed_cache_append(cache_.get(), sequence_, &desc, key_.data(), value_.data()));
+      oracle::require_ok(
+          heed_cache_append(cache_.get(), sequence_, &desc, key_.data(), value_.data()));
     length_ += workload_.rows;
   }
 
@@ -93,7 +93,7 @@ class AppendProblem {
     heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
     args.query = query.data();
     args.out = out.data();
-    check(heed_cache_attention(cache_.get(), &desc, &args));
+    oracle::require_ok(heed_cache_attention(cache_.get(), &desc, &args));
     Accuracy accuracy;
     for (std::int64_t h = 0; h < d_.key_heads; ++h)
       for (std::int64_t i = 0; i < workload_.rows; ++i) {
@@ -112,7 +112,7 @@ class AppendProblem {
 
   const AppendWorkload workload_;
   const heed_cache_desc& d_;
-  std::shared_ptr<heed_cache> cache_;
+  oracle::Cache cache_;
   heed_sequence sequence_ = 0;
   std::int64_t length_ = 0;
   Tensor key_, value_;

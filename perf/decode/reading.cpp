@@ -6,8 +6,6 @@
 #include <limits>
 #include <utility>
 
-#include "perf/peak.hpp"
-
 namespace heed::perf {
 namespace {
 
@@ -98,7 +96,7 @@ void ReadMeter::sample(double seconds) {
 /// Threads claim spans in order, as those of attention claim tasks. Whoever comes to the first one
 /// again when time is up ends it for all.
 void ReadMeter::sample(const std::vector<Span>& spans, ReadOrder order, double seconds,
-                       Total& total) {
+                       MeanRate& mean) {
   const auto count = static_cast<std::int64_t>(spans.size());
   std::atomic<std::int64_t> next{0};
   std::atomic<std::int64_t> end{std::numeric_limits<std::int64_t>::max()};
@@ -118,8 +116,7 @@ void ReadMeter::sample(const std::vector<Span>& spans, ReadOrder order, double s
     }
     return bytes / watch.seconds();
   });
-  total.bytes += seconds * rate;
-  total.seconds += seconds;
+  mean.add(rate, seconds);
 }
 
 }  // namespace heed::perf

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "perf/peak/table.hpp"
+#include "perf/peak.hpp"
 #include "perf/tensors.hpp"
 #include "perf/workload.hpp"
 
@@ -27,16 +27,12 @@ class ReadMeter {
 
   /// Of the keys and values, each counted once.
   double bytes() const { return static_cast<double>(bytes_); }
-  double rate() const { return plain_.bytes / plain_.seconds; }
-  double spread_rate() const { return spread_.bytes / spread_.seconds; }
+  double rate() const { return plain_.value(); }
+  double spread_rate() const { return spread_.value(); }
   /// Page after page as the table names them, with all heads of a page; 0: there are no pages.
-  double table_rate() const { return by_table_.empty() ? 0 : table_.bytes / table_.seconds; }
+  double table_rate() const { return by_table_.empty() ? 0 : table_.value(); }
 
  private:
-  struct Total {
-    double bytes = 0;
-    double seconds = 0;
-  };
   struct Span {
     const char* data;
     std::size_t bytes;
@@ -44,7 +40,7 @@ class ReadMeter {
 
   static void add_sequence(const Workload& workload, const oracle::Problem& layer,
                            std::int64_t batch, std::vector<Span>& stretches);
-  void sample(const std::vector<Span>& spans, ReadOrder order, double seconds, Total& total);
+  void sample(const std::vector<Span>& spans, ReadOrder order, double seconds, MeanRate& mean);
 
   const PeakKernel& kernel_;
   unsigned threads_;
@@ -52,9 +48,7 @@ class ReadMeter {
   std::vector<Span> spans_;     ///< in the order in which they lie in memory
   std::vector<Span> by_table_;  ///< in that of the table
   std::size_t bytes_ = 0;
-  Total plain_;
-  Total spread_;
-  Total table_;
+  MeanRate plain_, spread_, table_;
 };
 
 }  // namespace heed::perf

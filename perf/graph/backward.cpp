@@ -66,25 +66,15 @@ PlannedGraphGradients::PlannedGraphGradients(const GraphWorkload& workload, cons
       forward_(workload, context, {problem_, &problem_->forward}),
       plan_([&] {
         const Clock::time_point start = Clock::now();
-        const Graph graph = make_graph(*forward_.edges(), context, true);
+        const oracle::Graph graph = make_graph(*forward_.edges(), context, true);
         build_seconds_ = seconds_since(start);
-        return made(heed_graph_attention_backward_plan_create,
-                    heed_graph_attention_backward_plan_destroy, context.get(), graph.get(),
-                    &problem_->desc());  // it holds the graph
+        return planned(context, graph, problem_->desc());
       }()),
-      info_(described(heed_graph_attention_backward_plan_describe, plan_.get(),
-                      HEED_GRAPH_ATTENTION_INFO_INIT)),
-      args_(problem_->args()),
-      workspace_(info_.workspace_bytes) {
-  (*this)();
+      run_(plan_.runner({problem_->args()}, problem_)) {
+  run_();
   accuracy_ = check_gradients(workload, *forward_.edges(), *problem_,
-                              static_cast<std::int64_t>(info_.tasks));
+                              static_cast<std::int64_t>(info().tasks));
   demand(accuracy_, workload.name);
-}
-
-void PlannedGraphGradients::operator()() {
-  check(heed_graph_attention_backward_plan_run(plan_.get(), &args_, workspace_.get(),
-                                               workspace_.bytes()));
 }
 
 }  // namespace heed::perf

@@ -15,10 +15,10 @@ class PlannedGraphGradients {
   PlannedGraphGradients(const GraphWorkload& workload, const Context& context);
 
   /// Throws std::runtime_error.
-  void operator()();
+  void operator()() { run_(); }
   PlannedGraph& forward() { return forward_; }
 
-  const heed_graph_attention_info& info() const { return info_; }
+  const heed_graph_attention_info& info() const { return plan_.info(); }
   const Accuracy& accuracy() const { return accuracy_; }
   /// Of the heed_graph, its reverse order included.
   double build_seconds() const { return build_seconds_; }
@@ -27,10 +27,8 @@ class PlannedGraphGradients {
   std::shared_ptr<oracle::GraphBackwardProblem> problem_;
   PlannedGraph forward_;
   double build_seconds_ = 0;
-  GraphBackwardPlan plan_;
-  heed_graph_attention_info info_;
-  heed_graph_attention_backward_args args_;
-  Workspace workspace_;
+  MadePlan<heed_graph_attention_backward_desc> plan_;
+  Runner run_;
   Accuracy accuracy_;
 };
 

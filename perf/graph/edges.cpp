@@ -1,10 +1,9 @@
-#include "perf/graph/edges.hpp"
-
 #include <algorithm>
 #include <iterator>
 #include <numeric>
 #include <utility>
 
+#include "perf/graph/workload.hpp"
 #include "tests/support/random.hpp"
 
 namespace heed::perf {

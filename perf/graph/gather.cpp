@@ -6,8 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "perf/peak.hpp"
-
 namespace heed::perf {
 namespace {
 
@@ -49,8 +47,7 @@ double GatherMeter::gather_stretch() {
 }
 
 void GatherMeter::sample(double seconds) {
-  bytes_ += seconds * rate_of_threads(threads_, seconds, [this] { return gather_stretch(); });
-  seconds_ += seconds;
+  bytes_.add(rate_of_threads(threads_, seconds, [this] { return gather_stretch(); }), seconds);
 }
 
 }  // namespace heed::perf

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "perf/graph/edges.hpp"
 #include "perf/graph/problem.hpp"
-#include "perf/peak/table.hpp"
+#include "perf/graph/workload.hpp"
+#include "perf/peak.hpp"
 
 namespace heed::perf {
 
@@ -23,7 +23,7 @@ class GatherMeter {
   /// sample is like a long one.
   void sample(double seconds);
   /// Bytes per second.
-  double rate() const { return bytes_ / seconds_; }
+  double rate() const { return bytes_.value(); }
 
  private:
   /// The next one; returns the bytes of it.
@@ -37,8 +37,7 @@ class GatherMeter {
   std::int64_t stretches_;
   std::int64_t step_;
   std::atomic<std::int64_t> next_{0};
-  double bytes_ = 0;
-  double seconds_ = 0;
+  MeanRate bytes_;
 };
 
 }  // namespace heed::perf

@@ -4,7 +4,7 @@
 
 namespace heed::perf {
 
-Graph make_graph(const Edges& edges, const Context& context, bool reverse) {
+oracle::Graph make_graph(const Edges& edges, const Context& context, bool reverse) {
   heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
   desc.index_type = HEED_INDEX_I32;
   desc.nodes = edges.nodes();
@@ -13,12 +13,12 @@ Graph make_graph(const Edges& edges, const Context& context, bool reverse) {
   const std::vector<std::int32_t> offsets(edges.offsets.begin(), edges.offsets.end());
   desc.offsets = offsets.data();
   desc.reverse = reverse ? 1 : 0;
-  return made(heed_graph_create, heed_graph_destroy, context.get(), &desc);
+  return oracle::create<heed_graph>(context->get(), &desc);
 }
 
-Graph PlannedGraph::build(const Context& context) {
+oracle::Graph PlannedGraph::build(const Context& context) {
   const Clock::time_point start = Clock::now();
-  Graph graph = make_graph(*edges_, context, false);
+  oracle::Graph graph = make_graph(*edges_, context, false);
   build_seconds_ = seconds_since(start);
   return graph;
 }
@@ -27,14 +27,10 @@ PlannedGraph::PlannedGraph(const GraphWorkload& workload, const Context& context
                            std::shared_ptr<oracle::GraphProblem> tensors)
     : edges_(edges_of(workload)),
       tensors_(std::move(tensors)),
-      plan_(made(heed_graph_attention_plan_create, heed_graph_attention_plan_destroy, context.get(),
-                 build(context).get(), &workload.desc)),  // it holds the graph
-      info_(described(heed_graph_attention_plan_describe, plan_.get(),
-                      HEED_GRAPH_ATTENTION_INFO_INIT)),
-      args_(tensors_->args()),
-      workspace_(info_.workspace_bytes) {
-  (*this)();
-  accuracy_ = check_accuracy(workload, *edges_, *tensors_, static_cast<std::int64_t>(info_.tasks));
+      plan_(planned(context, build(context), workload.desc)),
+      run_(plan_.runner({tensors_->args()}, tensors_)) {
+  run_();
+  accuracy_ = check_accuracy(workload, *edges_, *tensors_, static_cast<std::int64_t>(info().tasks));
   demand(accuracy_, workload.name);
 }
 

@@ -7,7 +7,6 @@
 
 #include "perf/accuracy.hpp"
 #include "perf/contexts.hpp"
-#include "perf/graph/edges.hpp"
 #include "perf/graph/workload.hpp"
 #include "perf/peak.hpp"
 #include "tests/problem/graph_attention.hpp"
@@ -20,7 +19,7 @@ oracle::GraphProblem problem_of(const GraphWorkload& workload, const oracle::Edg
 oracle::GraphProblem problem_of(const GraphWorkload& workload, const Edges& edges);
 
 /// With `reverse` for gradients too.
-Graph make_graph(const Edges& edges, const Context& context, bool reverse);
+oracle::Graph make_graph(const Edges& edges, const Context& context, bool reverse);
 
 /// Owns all that a run needs, which may be gigabytes. Throws std::runtime_error where results are
 /// off by more than they may be.
@@ -30,26 +29,22 @@ class PlannedGraph {
                std::shared_ptr<oracle::GraphProblem> tensors);
 
   /// Throws std::runtime_error.
-  void operator()() {
-    check(heed_graph_attention_plan_run(plan_.get(), &args_, workspace_.get(), workspace_.bytes()));
-  }
+  void operator()() { run_(); }
 
   const std::shared_ptr<const Edges>& edges() const { return edges_; }
   const std::shared_ptr<oracle::GraphProblem>& tensors() const { return tensors_; }
-  const heed_graph_attention_info& info() const { return info_; }
+  const heed_graph_attention_info& info() const { return plan_.info(); }
   const Accuracy& accuracy() const { return accuracy_; }
   double build_seconds() const { return build_seconds_; }  ///< of the heed_graph
 
  private:
-  Graph build(const Context& context);
+  oracle::Graph build(const Context& context);
 
   std::shared_ptr<const Edges> edges_;
   std::shared_ptr<oracle::GraphProblem> tensors_;
   double build_seconds_ = 0;
-  GraphPlan plan_;
-  heed_graph_attention_info info_;
-  heed_graph_attention_args args_;
-  Workspace workspace_;
+  MadePlan<heed_graph_attention_desc> plan_;
+  Runner run_;
   Accuracy accuracy_;
 };
 

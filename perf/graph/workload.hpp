@@ -57,4 +57,20 @@ std::int64_t value_width(const GraphWorkload& workload);
 /// Bytes of keys and values that an edge reads.
 double edge_bytes(const GraphWorkload& workload);
 
+// ---- Random graphs, the same in every run ----
+
+/// Edges by destination and, for each, by source; every edge once.
+struct Edges {
+  explicit Edges(const GraphWorkload& workload);
+
+  std::vector<std::int64_t> offsets;  ///< [nodes + 1]
+  std::vector<std::int32_t> sources;
+
+  std::int64_t count() const { return offsets.back(); }
+  std::int64_t nodes() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
+  std::int64_t degree(std::int64_t node) const {
+    return offsets[static_cast<std::size_t>(node) + 1] - offsets[static_cast<std::size_t>(node)];
+  }
+};
+
 }  // namespace heed::perf

@@ -22,6 +22,8 @@ import sys
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
 from command import parser_of
 from ggml_peer import Ggml
+from gradients import Problem
+from gradients import PyTorch as Sdpa
 from openvino_peer import OpenVino
 from shape import BIASES, MASKS, TYPES, Shape, listed
 from turns import Table, seconds_per_call
@@ -78,35 +80,16 @@ class PyTorch:
 
     def prepare(self, workload, threads):
         torch = self.torch
-        shape = Shape(workload)
-        if shape.asks_for_more_than(MASKS, BIASES, TYPES):
+        try:
+            layers = [Sdpa(torch, Problem(torch, workload, layer, learns=False))
+                      for layer in range(Shape(workload).layers)]
+        except ValueError:
             return None
-        if shape.bottom_right and shape.queries != shape.keys:
-            return None  # is_causal is top-left
-        masks = [shape.one_of(MASKS), shape.one_of(BIASES), shape.causal or None]
-        if len(masks) - masks.count(None) > 1:
-            return None  # it takes one of them
         torch.set_num_threads(threads)
-        types = {"bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
-        kind = types.get(shape.one_of(TYPES), torch.float32)
-        layers = [[torch.from_numpy(t).to(kind) for t in shape.tensors(layer)]
-                  for layer in range(shape.layers)]
-        options = {"is_causal": shape.causal}
-        if shape.one_of(MASKS):
-            options["attn_mask"] = torch.from_numpy(shape.mask())
-        if shape.one_of(BIASES):
-            options["attn_mask"] = torch.from_numpy(shape.bias()).to(kind)
-        if shape.heads != shape.key_heads:
-            options["enable_gqa"] = True
-        attend = torch.nn.functional.scaled_dot_product_attention
-
-        def run():
-            for query, key, value in layers:
-                attend(query, key, value, **options)
 
         def turn():
             with torch.inference_mode():
-                return seconds_per_call(run)
+                return seconds_per_call(lambda: [layer.forward() for layer in layers])
 
         return turn
 

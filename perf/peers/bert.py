@@ -1,9 +1,7 @@
 """BERT-base through Hugging Face transformers, random weights: with attention of PyTorch ("sdpa"), of
 heed, and with heed's products for the linear layers too; and what of the time attention is."""
 
-import argparse
-
-from command import for_each, imported
+from command import for_each, imported, parser_of
 from turns import Table, seconds_per_call
 
 WAYS = {"sdpa": ("sdpa", False), "heed": ("heed", False), "heed, linear": ("heed", True)}
@@ -26,15 +24,10 @@ def share_of_attention(torch, call):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workload", action="append", help="B<batch>_L<length>; repeatable; default: a list")
-    parser.add_argument("--threads", type=int, help="default: PyTorch's")
-    parser.add_argument("--repetitions", type=int, default=5, help="turns per workload")
-    options = parser.parse_args()
+    options = parser_of(__doc__).parse_args()
     torch, transformers, attention, linear = imported(
         "torch", "transformers", "heed.transformers", "heed.linear")
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    torch.set_num_threads(options.threads)
     attention.register()
     torch.manual_seed(0)
     config = transformers.BertConfig()

@@ -21,7 +21,7 @@ import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
 from command import for_each, imported, parser_of
-from gradients import Heed, PyTorch
+from gradients import Heed, PyTorch, sdpa
 from gradients import Problem as Differentiated
 from shape import Shape, numpy
 
@@ -87,11 +87,8 @@ class Problem:
 
 
 def pytorch(torch, shape, *tensors):
-    options = {"is_causal": shape.causal,
-               **({"enable_gqa": True} if shape.heads != shape.key_heads else {})}
     with torch.inference_mode():
-        return torch.nn.functional.scaled_dot_product_attention(
-            *map(torch.from_numpy, tensors), **options).numpy()
+        return sdpa(torch, shape, map(torch.from_numpy, tensors)).numpy()
 
 
 def true_gradients(torch, problem):

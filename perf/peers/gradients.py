@@ -1,26 +1,31 @@
-"""Attention and its gradients on the same tensors: heed's, and PyTorch's by autograd."""
+"""Attention and its gradients on the same tensors: heed's, and PyTorch's, by autograd."""
 
 from shape import BIASES, MASKS, TYPES, Shape
 
 
-class Problem:
-    """A workload's tensors, and the gradient of its out. A bias is learnt too."""
+def sdpa(torch, shape, tensors, mask=None):
+    """PyTorch's attention."""
+    return torch.nn.functional.scaled_dot_product_attention(
+        *tensors, attn_mask=mask, is_causal=shape.causal, enable_gqa=shape.heads != shape.key_heads)
 
-    def __init__(self, torch, workload):
+
+class Problem:
+    """The tensors of a workload's layer, and the gradient of its out. A bias is learnt too."""
+
+    def __init__(self, torch, workload, layer=0, learns=True):
         s = self.shape = Shape(workload)
-        if s.asks_for_more_than(MASKS, BIASES, TYPES) or s.layers > 1 or (
+        if s.asks_for_more_than(MASKS, BIASES, TYPES) or (learns and s.layers > 1) or (
                 s.bottom_right and s.queries != s.keys):
             raise ValueError("PyTorch has causal (from the first row on), masks, biases and types alone")
-        if (s.one_of(MASKS) is not None) + (s.one_of(BIASES) is not None) + s.causal > 1:
+        if s.asks_for_several():
             raise ValueError("PyTorch takes one of a mask, a bias and causal")
         kinds = {"bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
         self.kind = kinds.get(s.one_of(TYPES), torch.float32)
-        take = lambda array: torch.from_numpy(array).to(self.kind)
-        self.inputs = {name: take(array).requires_grad_()
-                       for name, array in zip(("query", "key", "value"), s.tensors())}
+        take = lambda array: torch.from_numpy(array).to(self.kind).requires_grad_(learns)
+        self.inputs = {name: take(array) for name, array in zip(("query", "key", "value"), s.tensors(layer))}
         self.mask = torch.from_numpy(s.mask()) if s.one_of(MASKS) else None
         if s.one_of(BIASES):
-            self.inputs["bias"] = take(s.bias()).requires_grad_()
+            self.inputs["bias"] = take(s.bias())
         sizes = (s.batch, s.heads, s.queries, s.value_features)
         self.grad_out = torch.randn(sizes, generator=torch.Generator().manual_seed(4)).to(self.kind)
 
@@ -61,13 +66,11 @@ class Heed:
 
 class PyTorch:
     def __init__(self, torch, problem):
-        s, self.torch, self.problem = problem.shape, torch, problem
-        self.options = {"is_causal": s.causal, "enable_gqa": s.heads != s.key_heads,
-                        "attn_mask": problem.inputs.get("bias", problem.mask)}
+        self.torch, self.problem, self.mask = torch, problem, problem.inputs.get("bias", problem.mask)
 
     def forward(self):
         tensors = (self.problem.inputs[name] for name in ("query", "key", "value"))
-        self.out = self.torch.nn.functional.scaled_dot_product_attention(*tensors, **self.options)
+        self.out = sdpa(self.torch, self.problem.shape, tensors, self.mask)
         return self.out
 
     def backward(self):

@@ -62,9 +62,11 @@ class Problem:
                  "b_out": self.b_out}
         return {name: tensor for name, tensor in named.items() if tensor is not None}
 
-    def parts(self, tensor):
-        """Those of queries, keys and values."""
-        return [None] * 3 if tensor is None else tensor.split(self.outs)
+    def matrices_and_biases(self, named):
+        """Those of queries, keys, values and out, of all as learnt() names them."""
+        parts = lambda tensor: [None] * 3 if tensor is None else tensor.split(self.outs)
+        return ([*parts(named["w_in"]), named["w_out"]],
+                [*parts(named.get("b_in")), named.get("b_out")])
 
     def tolerance(self):
         """What float32 may be off by: sums of n products of about the size of values, 1, are a
@@ -84,9 +86,8 @@ class Heed:
 
     def __init__(self, heed, torch, problem, threads):
         s, context = problem.shape, heed.Context(threads=threads)
-        parts = zip([*problem.parts(problem.w_in), problem.w_out],
-                    [*problem.parts(problem.b_in), problem.b_out])
-        matrices = [heed.Weights(w.T, b, context=context) for w, b in parts]
+        matrices = [heed.Weights(w.T, b, context=context)
+                    for w, b in zip(*problem.matrices_and_biases(problem.learnt()))]
         self.x, self.out = problem.x, torch.empty_like(problem.x)
         self.plan = heed.multihead_plan(
             self.x, out=self.out, heads=s.heads, key_heads=s.key_heads, context=context,
@@ -116,8 +117,7 @@ class HeedTraining:
     def named(problem, tensors):
         """Matrices [in, out] and biases as heed calls them."""
         names = ("query", "key", "value", "out")
-        matrices = [*problem.parts(tensors["w_in"]), tensors["w_out"]]
-        biases = [*problem.parts(tensors.get("b_in")), tensors.get("b_out")]
+        matrices, biases = problem.matrices_and_biases(tensors)
         named = {f"w_{name}": matrix.T for name, matrix in zip(names, matrices)}
         named.update({f"b_{name}": bias for name, bias in zip(names, biases) if bias is not None})
         return named

@@ -20,9 +20,8 @@ class OpenVino:
             return None
         if shape.causal and shape.queries != shape.keys:
             return None  # its causal limit is top-left
-        added = [shape.one_of(MASKS), shape.one_of(BIASES), shape.causal or None]
-        if len(added) - added.count(None) > 1:
-            return None  # it takes one of them
+        if shape.asks_for_several():
+            return None
         requests = [self.request(shape, layer, threads) for layer in range(shape.layers)]
 
         def run():

@@ -71,6 +71,10 @@ class Shape:
         known = {"causal", "causalTL", "causalBR"}.union(*offered)
         return not known.issuperset(self.options)
 
+    def asks_for_several(self):
+        """Of masks, biases and causal, of which PyTorch and OpenVINO take one."""
+        return (self.one_of(MASKS) is not None) + (self.one_of(BIASES) is not None) + self.causal > 1
+
     def mask(self):
         """As heed_perf's: random and 90 % true, or the padding of the last quarter of the keys."""
         if "keymask" in self.options:

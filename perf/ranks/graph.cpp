@@ -5,9 +5,9 @@
 namespace heed::perf {
 
 RankedGraph::RankedGraph(const std::string& workload, const Context& context, int ranks)
-    : workload_(parse_graph_workload(workload)), context_(context), team_(ranks) {
+    : Shared(ranks), workload_(parse_graph_workload(workload)), context_(context) {
   World::together([&] {
-    if (team_.member()) plan();
+    if (team().member()) plan();
   });
 }
 
@@ -15,8 +15,8 @@ void RankedGraph::plan() {
   // All ranks draw the same edges, and each brings a share of them.
   all_edges_ = edges_of(workload_);
   const Edges& edges = *all_edges_;
-  const std::int64_t begin = edges.count() * World::rank() / team_.size();
-  const std::int64_t end = edges.count() * (World::rank() + 1) / team_.size();
+  const std::int64_t begin = edges.count() * World::rank() / team().size();
+  const std::int64_t end = edges.count() * (World::rank() + 1) / team().size();
   std::vector<std::int32_t> destinations;
   destinations.reserve(static_cast<std::size_t>(end - begin));
   for (std::int64_t node = 0; node < edges.nodes(); ++node)
@@ -30,7 +30,7 @@ void RankedGraph::plan() {
   desc.sources = edges.sources.data() + begin;
   desc.destinations = destinations.data();
   heed_mpi_graph* made = nullptr;
-  check_mpi(heed_mpi_graph_create(team_.comm(), context_.get(), &desc, &made));
+  check_mpi(heed_mpi_graph_create(team().comm(), context_->get(), &desc, &made));
   const std::unique_ptr<heed_mpi_graph, decltype(&heed_mpi_graph_destroy)> graph(
       made, heed_mpi_graph_destroy);
   const auto has = described(heed_mpi_graph_describe, graph.get(), HEED_MPI_GRAPH_INFO_INIT);
@@ -47,7 +47,7 @@ void RankedGraph::plan() {
   args_.value = value_->data();
   args_.out = out_->data();
   heed_mpi_graph_attention_plan* plan = nullptr;
-  check_mpi(heed_mpi_graph_attention_plan_create(context_.get(), graph.get(), &workload_.desc,
+  check_mpi(heed_mpi_graph_attention_plan_create(context_->get(), graph.get(), &workload_.desc,
                                                  &plan));  // it holds the graph
   plan_ = {plan, heed_mpi_graph_attention_plan_destroy};
   const auto info = described(heed_mpi_graph_attention_plan_describe, plan_.get(),
@@ -60,30 +60,23 @@ void RankedGraph::add_up(const heed_mpi_graph_info& graph,
                          const heed_mpi_graph_attention_info& plan) {
   const auto own = static_cast<double>(graph.own_edges);
   edges_ = static_cast<double>(graph.edges);
-  most_edges_ = most_of(own, team_.comm());
-  inner_edges_ = sum_of(static_cast<double>(graph.inner_edges), team_.comm());
-  remote_rows_ = most_of(static_cast<double>(graph.remote_rows), team_.comm());
-  bytes_ = most_of(plan.step_bytes, team_.comm());
-  workspace_bytes_ = most_of(static_cast<double>(plan.workspace_bytes), team_.comm());
+  most_edges_ = most_of(own, team().comm());
+  inner_edges_ = sum_of(static_cast<double>(graph.inner_edges), team().comm());
+  remote_rows_ = most_of(static_cast<double>(graph.remote_rows), team().comm());
+  bytes_ = most_of(plan.step_bytes, team().comm());
+  workspace_bytes_ = most_of(static_cast<double>(plan.workspace_bytes), team().comm());
 }
 
-Ran RankedGraph::run() {
-  Ran ran = {};
-  World::together([&] {
-    if (!team_.member()) return;
-    MPI_Barrier(team_.comm());
-    check_mpi(heed_mpi_graph_attention_plan_run(plan_.get(), &args_, workspace_->get(),
-                                                workspace_->bytes()));
-    ran = ran_of(described(heed_mpi_graph_attention_plan_times, plan_.get(), HEED_MPI_TIMES_INIT),
-                 team_);
-  });
-  return ran;
+heed_mpi_times RankedGraph::run_own() {
+  check_mpi(heed_mpi_graph_attention_plan_run(plan_.get(), &args_, workspace_->get(),
+                                              workspace_->bytes()));
+  return described(heed_mpi_graph_attention_plan_times, plan_.get(), HEED_MPI_TIMES_INIT);
 }
 
 void RankedGraph::count(benchmark::State& state, const Ran& ran) const {
   state.counters["edges"] = edges_;
   state.counters["medges"] = edges_ / ran.seconds * 1e-6;
-  state.counters["balance"] = most_edges_ * team_.size() / edges_;
+  state.counters["balance"] = most_edges_ * team().size() / edges_;
   state.counters["inner"] = inner_edges_ / edges_;
   state.counters["remote_rows"] = remote_rows_;
   state.counters["row_bytes"] = edge_bytes(workload_);
@@ -97,27 +90,17 @@ void RankedGraph::promise(benchmark::State& state, const std::string& workload) 
     state.counters["speedup_target"] = 1.7;
 }
 
-const Accuracy& RankedGraph::accuracy() {
-  const bool known = accuracy_ != nullptr;
-  if (!known) accuracy_ = std::make_unique<Accuracy>();
-  World::together([&] {
-    if (!known && team_.member())
-      gather_rows(team_, *out_, nodes_, whole_ != nullptr ? &*whole_->out : nullptr);
-  });
-  World::together([&] {
-    if (known || World::rank() != 0) return;
-    // Results have the bits of one process, whatever the ranks: so nodes have as many parts.
-    const Graph graph = make_graph(*all_edges_, context_, false);
-    const GraphPlan alone =
-        made(heed_graph_attention_plan_create, heed_graph_attention_plan_destroy, context_.get(),
-             graph.get(), &workload_.desc);
-    const auto info =
-        described(heed_graph_attention_plan_describe, alone.get(), HEED_GRAPH_ATTENTION_INFO_INIT);
-    *accuracy_ =
-        check_accuracy(workload_, *all_edges_, *whole_, static_cast<std::int64_t>(info.tasks));
-    demand(*accuracy_, workload_.name);
-  });
-  return *accuracy_;
+void RankedGraph::gather() {
+  gather_rows(team(), *out_, nodes_, whole_ != nullptr ? &*whole_->out : nullptr);
+}
+
+// Results have the bits of one process, whatever the ranks: so nodes have as many parts.
+Accuracy RankedGraph::compare() {
+  const auto alone = planned(context_, make_graph(*all_edges_, context_, false), workload_.desc);
+  const Accuracy accuracy = check_accuracy(workload_, *all_edges_, *whole_,
+                                           static_cast<std::int64_t>(alone.info().tasks));
+  demand(accuracy, workload_.name);
+  return accuracy;
 }
 
 }  // namespace heed::perf

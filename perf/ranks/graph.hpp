@@ -11,13 +11,10 @@
 namespace heed::perf {
 
 /// As Ranked; nodes are ranges of even work.
-class RankedGraph {
+class RankedGraph : public Shared {
  public:
   RankedGraph(const std::string& workload, const Context& context, int ranks);
 
-  const Team& team() const { return team_; }
-
-  Ran run();
   /// Edges of all ranks.
   double work() const { return edges_; }
   /// Not measured alone: messages go to any ranks.
@@ -28,16 +25,16 @@ class RankedGraph {
   static std::string on_each(const std::string& workload, int ranks) {
     return times_as_many_nodes(workload, ranks);
   }
-  /// Of all nodes, on the first rank, which must have been computed.
-  const Accuracy& accuracy();
 
  private:
+  heed_mpi_times run_own() override;
+  void gather() override;
+  Accuracy compare() override;
   void plan();
   void add_up(const heed_mpi_graph_info& graph, const heed_mpi_graph_attention_info& plan);
 
   GraphWorkload workload_;
   Context context_;
-  Team team_;
   std::shared_ptr<const Edges> all_edges_;
   std::unique_ptr<oracle::GraphProblem>
       whole_;         ///< the results are gathered there; on the first rank
@@ -48,7 +45,6 @@ class RankedGraph {
   std::unique_ptr<Workspace> workspace_;
   double edges_ = 0, most_edges_ = 0, inner_edges_ = 0, remote_rows_ = 0;
   double bytes_ = 0, workspace_bytes_ = 0;
-  std::unique_ptr<Accuracy> accuracy_;
 };
 
 }  // namespace heed::perf

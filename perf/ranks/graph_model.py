@@ -86,26 +86,23 @@ class Extrapolated:
     rows: float  # that a rank gets, on average
     ratio: float  # to the formula
     ratios: tuple[tuple[int, float], ...]  # edges of samples, and what was counted over the formula
-    uneven: float  # the most that a rank of the largest sample got over the mean
-    inner: float  # of its edges, those into nodes all of whose sources are the rank's own
+    inner: float  # of the largest sample's edges, those into nodes all of whose sources are a rank's own
 
 
-def samples(graph, scales, seed=1):
+def samples(graph, scales):
     """Smaller graphs with as many edges per node, and what they were asked to be."""
     for scale in scales:
         smaller = Rmat(scale, graph.edges * 2**scale // 2**graph.scale, graph.probabilities)
-        yield smaller, sample(smaller, seed)
+        yield smaller, sample(smaller)
 
 
 def extrapolated(graph, ranks, smaller_ones):
     """`smaller_ones` as samples() has them, two or more."""
-    ratios = []
-    uneven = inner = 1.0
+    ratios, inner = [], 1.0
     for smaller, edges in smaller_ones:
-        mean, most, inner = counted_rows(*edges, 2**smaller.scale, ranks)
+        mean, _, inner = counted_rows(*edges, 2**smaller.scale, ranks)
         ratios.append((smaller.edges, mean / expected_rows(smaller, ranks)))
-        uneven = most / mean
     (x0, y0), (x1, y1) = ratios[-2:]
     slope = (y1 - y0) / math.log(x1 / x0)
     ratio = min(1.0, y1 + slope * math.log(graph.edges / x1))
-    return Extrapolated(ratio * expected_rows(graph, ranks), ratio, tuple(ratios), uneven, inner)
+    return Extrapolated(ratio * expected_rows(graph, ranks), ratio, tuple(ratios), inner)

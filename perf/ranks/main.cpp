@@ -4,7 +4,6 @@
 #include <string>
 
 #include "perf/catalogue.hpp"
-#include "perf/program.hpp"
 #include "perf/ranks/world.hpp"
 
 namespace {

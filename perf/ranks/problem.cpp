@@ -36,10 +36,6 @@ double of_heaviest(double own, double weight, MPI_Comm comm) {
   return own;
 }
 
-}  // namespace
-
-namespace {
-
 /// An element that counts fit an int by.
 MPI_Datatype element_of(const Tensor& tensor) {
   switch (oracle::format_of(tensor.dtype()).bytes) {
@@ -107,19 +103,41 @@ Ran ran_of(const heed_mpi_times& times, const Team& team) {
           of_heaviest(times.wait, times.compute, team.comm())};
 }
 
+Ran Shared::run() {
+  Ran ran = {};
+  World::together([&] {
+    if (!team_.member()) return;
+    MPI_Barrier(team_.comm());
+    ran = ran_of(run_own(), team_);
+  });
+  return ran;
+}
+
+const Accuracy& Shared::accuracy() {
+  const bool known = accuracy_ != nullptr;
+  if (!known) accuracy_ = std::make_unique<Accuracy>();
+  World::together([&] {
+    if (!known && team_.member()) gather();
+  });
+  World::together([&] {
+    if (!known && World::rank() == 0) *accuracy_ = compare();
+  });
+  return *accuracy_;
+}
+
 Ranked::Ranked(const std::string& workload, const Context& context, int ranks)
-    : workload_(parse_workload(workload)),
+    : Shared(ranks),
+      workload_(parse_workload(workload)),
       zigzag_(workload_.desc.causal != HEED_CAUSAL_NONE),
-      team_(ranks),
       shard_(workload_.desc) {
   World::together([&] {
-    if (team_.member()) plan(context);
+    if (team().member()) plan(context);
   });
 }
 
 RowNumbers Ranked::own_rows(std::int64_t length) const {
   heed_mpi_rows parts[2];
-  check_mpi(heed_mpi_place(zigzag_ ? HEED_MPI_ZIGZAG : HEED_MPI_CONTIGUOUS, length, team_.size(),
+  check_mpi(heed_mpi_place(zigzag_ ? HEED_MPI_ZIGZAG : HEED_MPI_CONTIGUOUS, length, team().size(),
                            World::rank(), parts));
   RowNumbers rows;
   for (int part = 0; part < (zigzag_ ? 2 : 1); ++part)
@@ -158,12 +176,9 @@ void Ranked::plan(const Context& context) {
   brings(workload_.sinks, HEED_MPI_SINKS);
   brings(!workload_.key_lengths.empty(), HEED_MPI_KEY_LENGTHS);
   heed_mpi_attention_plan* plan = nullptr;
-  check_mpi(heed_mpi_attention_plan_create(team_.comm(), context.get(), &desc, &plan));
+  check_mpi(heed_mpi_attention_plan_create(team().comm(), context->get(), &desc, &plan));
   plan_ = {plan, heed_mpi_attention_plan_destroy};
-  const Plan alone =
-      made(heed_attention_plan_create, heed_attention_plan_destroy, context.get(), &workload_.desc);
-  precision_ =
-      described(heed_attention_plan_describe, alone.get(), HEED_ATTENTION_INFO_INIT).precision;
+  precision_ = planned(context, workload_.desc).info().precision;
   const auto info =
       described(heed_mpi_attention_plan_describe, plan_.get(), HEED_MPI_ATTENTION_INFO_INIT);
   workspace_ = std::make_unique<Workspace>(info.workspace_bytes);
@@ -173,36 +188,30 @@ void Ranked::plan(const Context& context) {
 
 void Ranked::add_up(const heed_mpi_attention_info& info) {
   shares_.strategy = info.strategy;
-  shares_.flops = sum_of(info.flops, team_.comm());
-  shares_.most_flops = most_of(info.flops, team_.comm());
-  shares_.bytes = most_of(info.bytes, team_.comm());
-  shares_.workspace_bytes = most_of(static_cast<double>(info.workspace_bytes), team_.comm());
+  shares_.flops = sum_of(info.flops, team().comm());
+  shares_.most_flops = most_of(info.flops, team().comm());
+  shares_.bytes = most_of(info.bytes, team().comm());
+  shares_.workspace_bytes = most_of(static_cast<double>(info.workspace_bytes), team().comm());
   shares_.rounds =
-      static_cast<std::int64_t>(most_of(static_cast<double>(info.rounds), team_.comm()));
+      static_cast<std::int64_t>(most_of(static_cast<double>(info.rounds), team().comm()));
 }
 
-Ran Ranked::run() {
-  Ran ran = {};
-  World::together([&] {
-    if (!team_.member()) return;
-    MPI_Barrier(team_.comm());
-    check_mpi(
-        heed_mpi_attention_plan_run(plan_.get(), &args_, workspace_->get(), workspace_->bytes()));
-    ran = ran_of(described(heed_mpi_attention_plan_times, plan_.get(), HEED_MPI_TIMES_INIT), team_);
-  });
-  return ran;
+heed_mpi_times Ranked::run_own() {
+  check_mpi(
+      heed_mpi_attention_plan_run(plan_.get(), &args_, workspace_->get(), workspace_->bytes()));
+  return described(heed_mpi_attention_plan_times, plan_.get(), HEED_MPI_TIMES_INIT);
 }
 
 double Ranked::exchange_seconds() const {
   const auto rounds = static_cast<int>(std::max<std::int64_t>(shares_.rounds - 1, 0));
   if (rounds == 0 || shares_.bytes == 0) return 0;
-  return perf::exchange_seconds(team_, rounds, shares_.bytes / rounds / 2);
+  return perf::exchange_seconds(team(), rounds, shares_.bytes / rounds / 2);
 }
 
 void Ranked::count(benchmark::State& state, const Ran& ran) const {
   state.counters["gflop"] = shares_.flops * 1e-9;
   state.counters["gflops"] = shares_.flops / ran.seconds * 1e-9;
-  state.counters["balance"] = shares_.most_flops * team_.size() / shares_.flops;
+  state.counters["balance"] = shares_.most_flops * team().size() / shares_.flops;
   state.counters["rounds"] = static_cast<double>(shares_.rounds);
   state.counters["sent_mbytes"] = shares_.bytes * 1e-6;
   state.counters["workspace_mbytes"] = shares_.workspace_bytes * 1e-6;
@@ -219,29 +228,24 @@ std::string Ranked::on_each(const std::string& workload, int ranks) {
   return times_as_long(workload, ranks);
 }
 
-const Accuracy& Ranked::accuracy() {
-  const bool known = accuracy_ != nullptr;
-  if (!known) accuracy_ = std::make_unique<Accuracy>();
-  World::together([&] {
-    if (known || !team_.member()) return;
-    const RowNumbers rows = own_rows(workload_.desc.query_length);
-    gather_rows(team_, *out_, rows, whole_ != nullptr ? &whole_->out : nullptr);
-    if (workload_.lse) gather_rows(team_, *lse_, rows, whole_ != nullptr ? &*whole_->lse : nullptr);
+void Ranked::gather() {
+  const RowNumbers rows = own_rows(workload_.desc.query_length);
+  gather_rows(team(), *out_, rows, whole_ != nullptr ? &whole_->out : nullptr);
+  if (workload_.lse) gather_rows(team(), *lse_, rows, whole_ != nullptr ? &*whole_->lse : nullptr);
+}
+
+// Each merge rounds numbers that are at most the largest value once more;
+// api/docs/reference/mpi.md.
+Accuracy Ranked::compare() {
+  double largest = 0;
+  whole_->value.each([&](const oracle::Axes& at) {
+    largest = std::max(largest, std::fabs(whole_->value.get(at)));
   });
-  World::together([&] {
-    if (known || World::rank() != 0) return;
-    // Each merge rounds numbers that are at most the largest value once more;
-    // api/docs/reference/mpi.md.
-    double largest = 0;
-    whole_->value.each([&](const oracle::Axes& at) {
-      largest = std::max(largest, std::fabs(whole_->value.get(at)));
-    });
-    const double spans = (zigzag_ ? 2.0 : 1.0) * team_.size();
-    const double unit = oracle::is_float64(workload_.desc) ? 0x1p-53 : 0x1p-24;
-    *accuracy_ = check_accuracy(*whole_, precision_, (spans + 3) * unit * largest);
-    demand(*accuracy_, workload_.name);
-  });
-  return *accuracy_;
+  const double spans = (zigzag_ ? 2.0 : 1.0) * team().size();
+  const double unit = oracle::is_float64(workload_.desc) ? 0x1p-53 : 0x1p-24;
+  const Accuracy accuracy = check_accuracy(*whole_, precision_, (spans + 3) * unit * largest);
+  demand(accuracy, workload_.name);
+  return accuracy;
 }
 
 }  // namespace heed::perf

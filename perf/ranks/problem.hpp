@@ -17,6 +17,13 @@ namespace heed::perf {
 /// Throws what a call of heed_mpi.h refuses.
 void check_mpi(heed_status status);
 
+/// What a heed_mpi_..._describe says of it.
+template <class T, class Info>
+Info described(heed_status (*describe)(const T*, Info*), const T* it, Info info) {
+  check_mpi(describe(it, &info));
+  return info;
+}
+
 /// Of all members.
 double most_of(double own, MPI_Comm comm);
 double sum_of(double own, MPI_Comm comm);
@@ -39,6 +46,30 @@ struct Ran {
 /// Of a rank's own times, what all members' say; collective.
 Ran ran_of(const heed_mpi_times& times, const Team& team);
 
+/// What the first ranks have each a part of: planned, run and checked together.
+class Shared {
+ public:
+  /// Collective, as is everything else; ranks that are no members do nothing.
+  explicit Shared(int ranks) : team_(ranks) {}
+  virtual ~Shared() = default;
+
+  const Team& team() const { return team_; }
+  Ran run();
+  /// Of all results together, on the first rank, which must have been computed.
+  const Accuracy& accuracy();
+
+ private:
+  /// A member's own run.
+  virtual heed_mpi_times run_own() = 0;
+  /// Brings what members have computed to the first.
+  virtual void gather() = 0;
+  /// Throws where that is off by more than it may be.
+  virtual Accuracy compare() = 0;
+
+  Team team_;
+  std::unique_ptr<Accuracy> accuracy_;
+};
+
 /// What plans of all members say together.
 struct Shares {
   std::string strategy;
@@ -49,15 +80,11 @@ struct Shares {
   std::int64_t rounds;
 };
 
-class Ranked {
+class Ranked : public Shared {
  public:
-  /// Collective, as is everything else; ranks that are no members do nothing. A causal workload is
-  /// placed zigzag, any other in order of ranks. Throws where heed refuses it.
+  /// A causal workload is placed zigzag, any other in order of ranks. Throws where heed refuses it.
   Ranked(const std::string& workload, const Context& context, int ranks);
 
-  const Team& team() const { return team_; }
-
-  Ran run();
   /// Useful flops of all ranks.
   double work() const { return shares_.flops; }
   /// Seconds of a run's messages alone, where there are any.
@@ -68,10 +95,11 @@ class Ranked {
   static void promise(benchmark::State& state, const std::string& workload);
   /// With the length on each of so many ranks.
   static std::string on_each(const std::string& workload, int ranks);
-  /// Of all rows together, on the first rank, which must have been computed.
-  const Accuracy& accuracy();
 
  private:
+  heed_mpi_times run_own() override;
+  void gather() override;
+  Accuracy compare() override;
   RowNumbers own_rows(std::int64_t length) const;
   void plan(const Context& context);
   void add_up(const heed_mpi_attention_info& info);
@@ -79,7 +107,6 @@ class Ranked {
   Workload workload_;
   bool zigzag_;
   std::uint32_t precision_ = HEED_PRECISION_EXACT;  ///< in effect on one rank
-  Team team_;
   std::unique_ptr<oracle::Problem> whole_;  ///< the results are gathered there; on the first rank
   heed_attention_desc shard_;
   std::optional<Tensor> query_, key_, value_, out_, lse_;
@@ -87,7 +114,6 @@ class Ranked {
   std::shared_ptr<heed_mpi_attention_plan> plan_;
   std::unique_ptr<Workspace> workspace_;
   Shares shares_ = {};
-  std::unique_ptr<Accuracy> accuracy_;
 };
 
 }  // namespace heed::perf

@@ -43,9 +43,6 @@ class Problem:
         """Of a key and its value."""
         return 2 * self.features * self.key_heads * self.bytes * self.batch
 
-    def times_as_long(self, times):
-        return replace(self, length=self.length * times)
-
 
 @dataclass(frozen=True)
 class Network:
@@ -69,7 +66,6 @@ class Times:
     run: float
     compute: float  # of the rank that computes longest
     exchange: float  # the messages alone, of the rank that sends most
-    balance: float  # the most computed over the mean
 
     @property
     def hidden(self):
@@ -118,7 +114,6 @@ def times(problem, ranks, flops_per_second, network):
         run=float(begin.max()) + agreement,
         compute=float(total.max()),
         exchange=float(send.sum(axis=1).max()),
-        balance=float(total.max() / total.mean()),
     )
 
 

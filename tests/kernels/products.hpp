@@ -151,7 +151,7 @@ struct Queries {
     if (tested.products.split_rows != nullptr)
       return tested.products.split_rows(key.rows(), c.keys, c.features, keys.data());
     if constexpr (std::is_same_v<Real, float>)
-      for (std::size_t j = 0; tested.pairs() && j < c.keys; ++j)
+      for (std::size_t j = 0; !tested.plain() && j < c.keys; ++j)
         for (std::size_t i = 0; i < lines; ++i) {
           const auto number = [&](std::size_t x) { return x < c.features ? key.at(j, x) : 0; };
           keys[j * lines + i] = pair_of(number(2 * i), number(2 * i + 1));

@@ -3,10 +3,6 @@
 #include "tests/kernels/formats.hpp"
 #include "tests/kernels/support.hpp"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 using namespace heed_test;
 
 namespace {
@@ -114,26 +110,6 @@ std::vector<Real> payloads() {
   return all;
 }
 
-#if defined(__x86_64__)
-/// The processor's own conversion of a number halfway between 0x7bfe and 0x7bff.
-__attribute__((target("f16c"))) unsigned convert_tie() {
-  const volatile float tie = 65488;
-  const __m128i halves = _mm_cvtps_ph(_mm_set1_ps(tie), _MM_FROUND_TO_NEAREST_INT);
-  return static_cast<unsigned>(_mm_cvtsi128_si32(halves)) & 0xffffU;
-}
-#endif
-
-/// Whether a kernel may round float16 ties as it likes: where it leaves them to a processor that
-/// rounds them away from 0, which only the emulator bochs 2.7 is known to do.
-bool processor_is_wrong([[maybe_unused]] const Kind& kind, [[maybe_unused]] const char* isa) {
-#if defined(__x86_64__)
-  const bool uses_conversion = std::strncmp(isa, "avx", 3) == 0;  // these imply F16C
-  return kind.type == heed::ElementType::kF16 && uses_conversion && convert_tie() != 0x7bfeU;
-#else
-  return false;
-#endif
-}
-
 /// What read() makes of x: the nearest Real, but the largest of what is finite and more.
 template <class Real>
 Real read_as(double x) {
@@ -220,14 +196,11 @@ TEMPLATE_TEST_CASE(
       const std::vector<TestType>& from = all_hard_to_round<TestType>(kind);
       std::vector<unsigned char> bytes(from.size() * kind.size());
       kernels.numbers.write(kind.type, from.data(), from.size(), bytes.data(), 1);
-      const bool any_way = processor_is_wrong(kind, kernels.isa);
       std::size_t at = 0;
       const bool right = all(from.size(), [&](std::size_t i) {
         at = i;
         const double got = kind.value_at(&bytes[i * kind.size()]);
-        const double want = kind.nearest(static_cast<double>(from[i]));
-        const bool tie = std::fabs(got - from[i]) == std::fabs(want - from[i]);
-        return same_bits(got, want) || (any_way && tie);
+        return same_bits(got, kind.nearest(static_cast<double>(from[i])));
       });
       INFO(name_of(kind.type) << ", if wrong, is so at " << from[at]);
       CHECK(right);

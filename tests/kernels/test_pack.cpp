@@ -5,73 +5,6 @@
 
 using namespace heed_test;
 
-namespace {
-
-constexpr std::size_t kBlock = heed::PanelGeometry::value_block;
-
-/// Packs what `view` shows of a matrix; at(j, x) is feature x of key j.
-template <class Real, class At>
-void check_values(const Table<Real>& kernels, const Case& c, const Matrix<Real>& matrix,
-                  const heed::MatrixView<Real>& view, At&& at) {
-  const std::size_t width = round_up(c.features, kBlock);
-  BasicBuffer<Real> packed(width * c.keys);
-  kernels.panels.pack_values(view, c.keys, c.features, packed.data());
-  CHECK(all(width, c.keys, [&](std::size_t x, std::size_t j) {
-    const std::size_t place = (x / kBlock * c.keys + j) * kBlock + x % kBlock;
-    return same_bits(packed[place], x < c.features ? at(j, x) : Real{0});
-  }));
-  CHECK(packed.intact());
-  CHECK(matrix.intact(c.keys * c.features));
-}
-
-/// What finish and normalise divide, and the sums as rows have them: mostly numbers from 1 on, some
-/// 0 (nothing attended), NaN or tiny.
-template <class Real>
-struct Quotients {
-  Quotients(const Case& whole, Random& random)
-      : c(whole),
-        accumulators(normals<Real>(round_up(c.features, heed::PanelGeometry::row_padding) * c.pitch,
-                                   random)),
-        before(accumulators),
-        sum(filled<Real>(c.pitch, [&](std::size_t r) {
-          return r % 7 == 3   ? Real{0}
-                 : r % 7 == 5 ? not_a_number<Real>()
-                              : 1 + 100 * static_cast<Real>(random.unit());
-        })) {}
-
-  /// finish to the first `rows` rows; out_row(i) is the row of `out` that row i becomes.
-  template <class OutRow>
-  void finish(const Table<Real>& kernels, Matrix<Real>& out, std::size_t rows, OutRow&& out_row,
-              bool past_caches = false) {
-    std::vector<Real*> pointers;
-    for (std::size_t r = 0; r < rows; ++r) pointers.push_back(out.row(out_row(r)));
-    kernels.panels.finish(c.vectors, accumulators.data(), sum.data(), c.features, pointers.data(),
-                          rows, out.column_stride(), past_caches);
-  }
-
-  /// The worst error / bound of the first `rows` rows, with a reciprocal and a product: two
-  /// roundings.
-  template <class Got>
-  double worst(std::size_t rows, Got&& got) const {
-    return worst_of(rows, c.features, [&](std::size_t r, std::size_t x) {
-      const Wide<Real> exact =
-          sum[r] == 0 ? 0 : static_cast<Wide<Real>>(before[x * c.pitch + r]) / sum[r];
-      return error_ratio<Real>(got(r, x), exact, gamma_of<Real>(2) * std::fabs(exact));
-    });
-  }
-
-  bool intact() const {
-    return accumulators.intact() && sum.intact() && same_bits(accumulators, before);
-  }
-
-  Case c;
-  BasicBuffer<Real> accumulators;
-  const BasicBuffer<Real> before;
-  BasicBuffer<Real> sum;
-};
-
-}  // namespace
-
 TEMPLATE_TEST_CASE("pack_query transposes and scales", "[pack_query]", float, double) {
   constexpr auto kScale = static_cast<TestType>(0.18033688011112042);
   for_each_case<TestType>(sizes(), [](const auto& kernels, const Case& c, Random& random) {
@@ -92,64 +25,68 @@ TEMPLATE_TEST_CASE("pack_query transposes and scales", "[pack_query]", float, do
   });
 }
 
-TEMPLATE_TEST_CASE("pack_values copies values to their blocks", "[pack_values]", float, double) {
+TEMPLATE_TEST_CASE("pack_values copies values to their blocks, also where keys lie side by side",
+                   "[pack_values]", float, double) {
+  constexpr std::size_t kBlock = heed::PanelGeometry::value_block;
   for_each_case<TestType>(sizes(), [](const auto& kernels, const Case& c, Random& random) {
-    const Matrix<TestType> values(c.keys, c.features, c.unit, random);
-    check_values(kernels, c, values, values.view(),
-                 [&](auto j, auto x) { return values.at(j, x); });
-  });
-}
-
-TEMPLATE_TEST_CASE("pack_values transposes values whose keys lie side by side", "[pack_values]",
-                   float, double) {
-  for_each_case<TestType>(sizes(), [](const auto& kernels, const Case& c, Random& random) {
-    const Matrix<TestType> values(c.features, c.keys, c.unit, random);
-    const heed::MatrixView<TestType> rows = values.view();
-    check_values(kernels, c, values, {rows.data, rows.column_stride, rows.row_stride},
-                 [&](auto j, auto x) { return values.at(x, j); });
-  });
-}
-
-TEMPLATE_TEST_CASE("finish divides and transposes back", "[finish]", float, double) {
-  for_each_case<TestType>(sizes(), [](const auto& kernels, const Case& c, Random& random) {
-    double worst = 0;
-    for (const std::size_t rows : row_counts(c)) {
-      INFO(rows << " rows");
-      const auto out_row = [rows](std::size_t r) { return scattered(r, rows); };
-      Quotients<TestType> q(c, random);
-      Matrix<TestType> out(rows, c.features, c.unit);
-      q.finish(kernels, out, rows, out_row);
-      Matrix<TestType> past_caches(rows, c.features, c.unit);
-      q.finish(kernels, past_caches, rows, out_row, true);
-      CHECK(all(rows, c.features, [&](std::size_t r, std::size_t x) {
-        return same_number(past_caches.at(r, x), out.at(r, x));
+    for (const bool by_key : {true, false}) {
+      const Matrix<TestType> values(by_key ? c.keys : c.features, by_key ? c.features : c.keys,
+                                    c.unit, random);
+      heed::MatrixView<TestType> view = values.view();
+      if (!by_key) std::swap(view.row_stride, view.column_stride);
+      const std::size_t width = round_up(c.features, kBlock);
+      BasicBuffer<TestType> packed(width * c.keys);
+      kernels.panels.pack_values(view, c.keys, c.features, packed.data());
+      CHECK(all(width, c.keys, [&](std::size_t x, std::size_t j) {
+        const std::size_t place = (x / kBlock * c.keys + j) * kBlock + x % kBlock;
+        const TestType want = x >= c.features ? TestType{0}
+                              : by_key        ? values.at(j, x)
+                                              : values.at(x, j);
+        return same_bits(packed[place], want);
       }));
-      CHECK(past_caches.intact(rows * c.features));
-      const double ratio = q.worst(rows, [&](auto r, auto x) { return out.at(out_row(r), x); });
-      CHECK(ratio <= 1);
-      CHECK(out.intact(rows * c.features));
-      CHECK(q.intact());
-      worst = std::max(worst, ratio);
+      CHECK((packed.intact() && values.intact(c.keys * c.features)));
     }
-    return worst;
   });
 }
 
-// Equal to what finish writes, since a caller may take either.
-TEMPLATE_TEST_CASE("normalise divides where accumulators lie", "[normalise]", float, double) {
-  for_each_case<TestType>(sizes(), [](const auto& kernels, const Case& c, Random& random) {
-    Quotients<TestType> q(c, random);
-    Matrix<TestType> rows(c.pitch, c.features, c.unit);
-    q.finish(kernels, rows, c.pitch, [](std::size_t r) { return r; });
-    BasicBuffer<TestType> to(c.features * c.pitch);
-    kernels.panels.normalise(c.vectors, q.accumulators.data(), q.sum.data(), c.features, to.data());
-    CHECK((q.intact() && to.intact()));
-    CHECK(all(c.features, c.pitch, [&](std::size_t x, std::size_t r) {
-      return same_number(to[x * c.pitch + r], rows.at(r, x));
-    }));
-    kernels.panels.normalise(c.vectors, q.accumulators.data(), q.sum.data(), c.features,
-                             q.accumulators.data());
-    CHECK(same_bits(q.accumulators, to, to.size()));
-    return q.worst(c.pitch, [&](auto r, auto x) { return to[x * c.pitch + r]; });
+// Sums are mostly numbers from 1 on, some 0 (nothing attended) or NaN. Both make the same numbers,
+// since a caller may take either, with a reciprocal and a product: two roundings.
+TEMPLATE_TEST_CASE("finish divides and transposes back, normalise divides where accumulators lie",
+                   "[finish][normalise]", float, double) {
+  using Real = TestType;
+  for_each_case<Real>(sizes(), [](const auto& kernels, const Case& c, Random& random) {
+    const auto& panels = kernels.panels;
+    auto accumulators =
+        normals<Real>(round_up(c.features, heed::PanelGeometry::row_padding) * c.pitch, random);
+    const auto before = accumulators;
+    const auto sum = filled<Real>(c.pitch, [&](std::size_t r) {
+      return r % 7 == 3   ? Real{0}
+             : r % 7 == 5 ? not_a_number<Real>()
+                          : 1 + 100 * static_cast<Real>(random.unit());
+    });
+    BasicBuffer<Real> to(c.features * c.pitch);
+    panels.normalise(c.vectors, accumulators.data(), sum.data(), c.features, to.data());
+    for (const std::size_t rows : row_counts(c))
+      for (const bool past_caches : {false, true}) {
+        INFO(rows << " rows");
+        Matrix<Real> out(rows, c.features, c.unit);
+        std::vector<Real*> pointers;
+        for (std::size_t r = 0; r < rows; ++r) pointers.push_back(out.row(scattered(r, rows)));
+        panels.finish(c.vectors, accumulators.data(), sum.data(), c.features, pointers.data(), rows,
+                      out.column_stride(), past_caches);
+        CHECK(all(rows, c.features, [&](std::size_t r, std::size_t x) {
+          return same_number(out.at(scattered(r, rows), x), to[x * c.pitch + r]);
+        }));
+        CHECK(out.intact(rows * c.features));
+      }
+    CHECK(
+        (to.intact() && sum.intact() && accumulators.intact() && same_bits(accumulators, before)));
+    panels.normalise(c.vectors, accumulators.data(), sum.data(), c.features, accumulators.data());
+    CHECK(same_bits(accumulators, to, to.size()));
+    return worst_of(c.pitch, c.features, [&](std::size_t r, std::size_t x) {
+      const std::size_t at = x * c.pitch + r;
+      const Wide<Real> exact = sum[r] == 0 ? 0 : static_cast<Wide<Real>>(before[at]) / sum[r];
+      return error_ratio<Real>(to[at], exact, gamma_of<Real>(2) * std::fabs(exact));
+    });
   });
 }

@@ -11,36 +11,15 @@
 
 using namespace heed_test;
 
-TEMPLATE_TEST_CASE("every kernel of the list is in every table", "[table]", float, double) {
+TEMPLATE_TEST_CASE("every kernel is in every table; a full panel fits, and a key block is padded",
+                   "[table]", float, double) {
+  CHECK(same_bits(heed::kNoRowMax<TestType>, -kMax<TestType>));
   for_each_table<TestType>([](const Table<TestType>& kernels) {
 #define HEED_PANEL_KERNEL(result, name, parameters) CHECK(kernels.panels.name != nullptr);
 #define HEED_PACK_KERNEL(result, name, parameters) CHECK(kernels.panels.name != nullptr);
 #define HEED_ROW_KERNEL(result, name, parameters) CHECK(kernels.rows.name != nullptr);
 #define HEED_NUMBER_KERNEL(result, name, parameters) CHECK(kernels.numbers.name != nullptr);
 #include "engine/kernels/list.hpp"
-  });
-}
-
-TEST_CASE("families may take other elements than they compute in", "[table]") {
-  using Half = std::uint16_t;  // as bfloat16 lies in memory
-  using Panels = heed::PanelKernels<Half, float>;
-  STATIC_REQUIRE(
-      std::is_same_v<decltype(Panels::scores),
-                     void (*)(std::size_t, const heed::RowsView<Half>&, const heed::KeyRanges&,
-                              const Half*, std::size_t, float*)>);
-  STATIC_REQUIRE(std::is_same_v<decltype(Panels::accumulate),
-                                void (*)(std::size_t, const heed::ValueView<Half>&,
-                                         const heed::KeyRanges&, std::size_t, const float*,
-                                         const heed::RowState<float>&, std::size_t)>);
-  using Rows = heed::RowKernels<Half, float>;
-  STATIC_REQUIRE(Rows::feature_padding * sizeof(Half) == 16);
-  STATIC_REQUIRE(std::is_same_v<decltype(Rows::edge_scores),
-                                void (*)(const heed::EdgeRows&, std::size_t, const float*,
-                                         std::size_t, std::size_t, bool, float*, std::size_t)>);
-}
-
-TEMPLATE_TEST_CASE("a full panel fits, and a key block is padded", "[table]", float, double) {
-  for_each_table<TestType>([](const Table<TestType>& kernels) {
     CHECK(kernels.panels.lanes >= 1);
     CHECK(kernels.panels.lanes * sizeof(TestType) <= heed::kAlignment);
     CHECK(kernels.panels.max_vectors == 3);  // what the sweeps of these tests go up to
@@ -53,6 +32,7 @@ TEMPLATE_TEST_CASE("a full panel fits, and a key block is padded", "[table]", fl
 
 TEST_CASE("products of pairs are complete, and have pairs", "[table]") {
   for (const heed::Kernels* const kernels : usable_kernels()) {
+    CHECK(std::string(kernels->f32.isa) == kernels->f64.isa);
     CHECK((kernels->f64.pairs == nullptr && kernels->f64.row_pairs == nullptr));
     CHECK(kernels->f32.panels.depth == 1);
     const heed::ProductKernels<float>* const pairs = kernels->f32.pairs;
@@ -122,15 +102,6 @@ TEST_CASE("pairs are chosen where they are faster, and nowhere else", "[table]")
   CHECK_FALSE(fast("AuthenticAMD"));
   CHECK_FALSE(fast("unknown"));
   CHECK_FALSE(fast(""));
-}
-
-TEST_CASE("both tables of an instruction set bear its name", "[table]") {
-  for (const heed::Kernels* const kernels : usable_kernels())
-    CHECK(std::string(kernels->f32.isa) == kernels->f64.isa);
-}
-
-TEMPLATE_TEST_CASE("kNoRowMax is the lowest finite number", "[table]", float, double) {
-  CHECK(same_bits(heed::kNoRowMax<TestType>, -kMax<TestType>));
 }
 
 #if defined(HEED_CHECKS_CONTRACTS)

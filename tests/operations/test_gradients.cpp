@@ -292,6 +292,14 @@ TEST_CASE("a bias that more heads share than a panel has, has the gradient of al
   }
 }
 
+// A float32 beside such a log-sum-exp has lost digits that probabilities show.
+TEST_CASE("gradients over a graph of nodes whose log-sum-exps are far from 0", "[backward]") {
+  GraphProblem graph = projected_problem(random_edges(30, 200, 4), 2, 8, 4);
+  graph.query->each([&](const Axes& at) { graph.query->set(at, 2000 * graph.query->get(at)); });
+  GraphBackwardProblem p = all_gradients_of(std::move(graph));
+  check_problem(p);
+}
+
 TEST_CASE("gradients of hubs against the oracle", "[backward][hubs]") {
   const Index count = small() ? 26000 : 60000;
   // A node that edges lead to and one that they lead from, both of which are cut into pieces.

@@ -70,7 +70,7 @@ class Ring(unittest.TestCase):
             self.assertGreater(slow.run, slow.exchange)  # messages of a rank follow each other
             self.assertLess(slow.hidden, 0.5)
             # Twice the work for each byte hides more.
-            more = ring_model.times(problem.times_as_long(2), ranks, 1e12, SLOW)
+            more = ring_model.times(ring_model.replace(problem, length=2 * problem.length), ranks, 1e12, SLOW)
             self.assertGreater(more.hidden, slow.hidden)
 
     def test_bytes_and_lengths(self):
@@ -200,11 +200,11 @@ class CommandLine(unittest.TestCase):
             self.assertRegex(done.stdout, words)
 
 
-class Readme(unittest.TestCase):
+class Numbers(unittest.TestCase):
     maxDiff = None
 
     def test_what_it_shows_is_printed(self):
-        with open(os.path.join(SOURCE, "perf", "README.md"), encoding="utf-8") as file:
+        with open(os.path.join(SOURCE, "api", "docs", "numbers.md"), encoding="utf-8") as file:
             shown = re.findall(r"^```text\nscaling\.py (.*)\n((?:.*\n)*?)```$", file.read(), re.MULTILINE)
         self.assertEqual([words.split()[0] for words, _ in shown], ["check", "ring", "length", "graph"])
         for words, text in shown:
