@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import heed
-from heed.command import COMMANDS, bench, cost, looks, parser, pieces
+from heed.command import COMMANDS, bench, cost, parser, pieces
 from heed.command.shapes import Shape
 from heed.command.timing import Turns
 
@@ -52,7 +52,8 @@ GIVEN = {
     "sinks": RNG.random(4, dtype=np.float32),
     "key_lengths": np.array([7, 3], np.int32),
 }
-FILES = " ".join(f"{looks.OPTIONS[name]} {name}.npy" for name in GIVEN)
+WORDS = parser().parse_args(["attend", "q.npy"]).words
+FILES = " ".join(f"{WORDS[name]} {name}.npy" for name in GIVEN)
 OPTIONS = [
     ("", {}),
     ("--causal", {"causal": True}),
