@@ -51,11 +51,6 @@ class OnlyDLPack:
         return self.x.__dlpack__(**options)
 
 
-class OldDLPack(OnlyDLPack):
-    def __dlpack__(self) -> Any:
-        return self.x.__dlpack__()
-
-
 class InLibrary(OnlyDLPack):
     """Of a library with results of its own."""
 
