@@ -58,15 +58,6 @@ class InLibrary(OnlyDLPack):
         return type("Library", (), {"from_dlpack": InLibrary})
 
 
-def of_jax(element: str) -> Kind:
-    def make(x: np.ndarray) -> Any:
-        import jax
-
-        return jax.numpy.asarray(x, element)
-
-    return Kind("jax", element, make)
-
-
 def element_of(name: str) -> Any:
     return getattr(__import__("ml_dtypes"), name) if name == "bfloat16" else np.dtype(name)
 
@@ -88,7 +79,7 @@ KINDS = [
     *(of_torch(element) for element in ("float32", "float64", "float16", "bfloat16")),
 ]
 # Of libraries that heed asks to make their results.
-OTHERS = [Kind("numpy", "float32", InLibrary), of_jax("float32"), of_jax("bfloat16")]
+OTHERS = [Kind("numpy", "float32", InLibrary)]  # as JAX does
 of_kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 
