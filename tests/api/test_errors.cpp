@@ -23,6 +23,7 @@ TEST_CASE("statuses have pinned values and names", "[errors]") {
     CHECK(static_cast<int>(status) == value++);
     CHECK(heed_status_name(status) == name);
   }
+  CHECK(heed_status_name(static_cast<heed_status>(value)) == std::string("unknown heed_status"));
 }
 
 TEST_CASE("other constants of the interface are pinned", "[errors]") {

@@ -51,36 +51,27 @@ void check_runs(const Context& context, Problem& problem) {
 }
 
 /// Of a changed form, whose tensors are changed after that.
-void check_runs(const Context& context, End end, const Change& change,
+void check_runs(const Context& context, End end, const Problem::Change& change,
                 const std::function<void(Problem&)>& move) {
-  const std::unique_ptr<Problem> problem = problem_of<Form>(change, end);
-  move(*problem);
-  check_runs(context, *problem);
+  Problem problem("dense", change, end);
+  move(problem);
+  check_runs(context, problem);
 }
 
+/// Heads of 5 features, values of 7.
 void shape(Form& form, std::uint32_t dtype, std::int64_t queries, std::int64_t keys) {
-  heed_attention_desc& d = form.desc;
-  d.batch = 1;
-  d.query_heads = d.key_heads = 2;
+  form.apply(
+      "desc.batch = 1, desc.query_heads desc.key_heads = 2, desc.features = 5, "
+      "desc.value_features = 7, desc.weight_rows = 0, desc.lse.dtype = f64, "
+      "args.weight_rows args.key_lengths = NULL");
+  auto& d = form.at<heed_attention_desc>("desc");
   d.query_length = queries;
   d.key_length = keys;
-  d.features = 5;
-  d.value_features = 7;
-  d.weight_rows = 0;
-  form.args.weight_rows = nullptr;
-  form.args.key_lengths = nullptr;
   d.key.dtype = d.value.dtype = dtype;
-  if (heed_test::is_scaled(dtype)) {
-    form.args.key_scales = static_cast<float*>(form.key_scales.at());
-    form.args.value_scales = static_cast<float*>(form.value_scales.at());
-  } else {
+  if (heed_test::is_scaled(dtype))
+    form.apply("args.key_scales args.value_scales = own");
+  else
     d.query.dtype = d.out.dtype = dtype;
-  }
-  d.lse.dtype = HEED_DTYPE_F64;
-}
-void no_mask(Form& form) {
-  form.args.mask = nullptr;
-  form.args.bias = form.args.alibi_slopes = nullptr;
 }
 
 /// Runs what draw(seed) gives on every instruction set, its tensors against a forbidden page.
@@ -151,17 +142,15 @@ TEST_CASE("keys past a length are not read", "[pages]") {
   // The tensors have room for `length` keys of the one sequence; the descriptor says 130.
   each_isa(kStored, [](const Context& context, std::uint32_t dtype, End end) {
     for (const std::int32_t length : {0, 1, 7, 64, 129})
-      for (const auto& option : {Change([](Form&) {}), Change(no_mask)}) {
+      for (const char* const option : {"", "args.mask args.bias args.alibi_slopes = NULL"}) {
         CAPTURE(length);
         Memory few(end);
         check_runs(
             context, end,
             [&](Form& form) {
               shape(form, dtype, 5, 130);
-              form.desc.query_heads = form.desc.key_heads = 1;
-              form.key_lengths[0] = length;
-              form.args.key_lengths = form.key_lengths;
-              option(form);
+              form.apply("desc.query_heads desc.key_heads = 1, args.key_lengths = {" +
+                         std::to_string(length) + "}, " + option);
             },
             [&](Problem& problem) {
               std::vector<const char*> names = {"args.key", "args.value"};
@@ -185,14 +174,9 @@ TEST_CASE("keys that belong to no packed sequence are not read", "[pages]") {
         context, end,
         [&](Form& form) {
           shape(form, dtype, 3, 70);
-          form.desc.batch = 2;
-          form.desc.query_heads = form.desc.key_heads = 1;
-          form.pack_queries();
-          form.pack_keys();
-          form.desc.packed_keys = 280;
-          form.cu_seqlens_k[0] = 100;
-          form.cu_seqlens_k[1] = 170;
-          form.cu_seqlens_k[2] = 230;
+          form.apply(
+              "desc.batch = 2, desc.query_heads desc.key_heads = 1, pack_queries, "
+              "desc.packed_keys = 280, args.cu_seqlens_k = {100 170 230}");
         },
         [&](Problem& problem) {
           for (const char* const name : {"args.key", "args.value"}) {
