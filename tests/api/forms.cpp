@@ -16,6 +16,55 @@ std::vector<std::string> split(const std::string& text, const std::string& separ
   return parts;
 }
 
+namespace {
+
+std::string trimmed(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(' ');
+  return first == std::string::npos ? ""
+                                    : text.substr(first, text.find_last_not_of(' ') + 1 - first);
+}
+
+/// The names of fields before "=".
+std::vector<std::string> names_of(std::string fields) {
+  for (std::size_t open = 0; (open = fields.find('(')) != std::string::npos;) {
+    const std::size_t begin = fields.rfind(' ', open) + 1;  // 0 where nothing stands before
+    const std::size_t close = fields.find(')', open);
+    const std::size_t end = std::min(fields.find(' ', close), fields.size());
+    std::string all;
+    for (const std::string& one : split(fields.substr(open + 1, close - open - 1), " "))
+      all += (all.empty() ? "" : " ") + fields.substr(begin, open - begin) + one +
+             fields.substr(close + 1, end - close - 1);
+    fields.replace(begin, end - begin, all);
+  }
+  std::vector<std::string> names;
+  bool goes_on = false;  // "desc.attention: desc.batch" is one name
+  for (const std::string& word : split(fields, " ")) {
+    if (goes_on)
+      names.back() += ' ' + word;
+    else
+      names.push_back(word);
+    goes_on = word.back() == ':';
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> lines_of(const std::string& table) {
+  std::vector<std::string> lines;
+  std::size_t indented = std::string::npos;
+  for (const std::string& line : split(table, "\n")) {
+    const std::size_t begin = line.find_first_not_of(' ');
+    if (begin == std::string::npos) continue;
+    indented = std::min(indented, begin);
+    if (begin > indented)
+      lines.back() += ' ' + trimmed(line);
+    else
+      lines.push_back(trimmed(line));
+  }
+  return lines;
+}
+
 // ---- Tensors -----------------------------------------------------------------------------------
 
 std::size_t Tensor::bytes() const {
@@ -63,8 +112,7 @@ Form::Form(const Operation& described, const std::string& changes) : of(describe
     Struct& made = structs_.emplace_back();
     static_cast<StructOf&>(made) = one;
     made.memory = std::shared_ptr<void>(std::calloc(1, size_of(one.schema) + kBehind), std::free);
-    if (std::strncmp(one.schema, "struct_size", 11) == 0)
-      *static_cast<std::uint32_t*>(made.memory.get()) = size_of(one.schema);
+    if (one.is_of_api()) *static_cast<std::uint32_t*>(made.memory.get()) = size_of(one.schema);
     made.given = made.memory.get();
     const Member* const pointer = find(one.called);
     made.pointer =
@@ -72,7 +120,7 @@ Form::Form(const Operation& described, const std::string& changes) : of(describe
     *made.pointer = made.given;
   }
   for (const bool lists : {false, true}) {  // sizes say how many elements there are
-    if (lists) apply(of.begin);
+    if (lists) apply("begin");
     for (const Tensor& tensor : tensors()) {
       if (lists) {
         const bool mask = tensor.dtype == kByte;
@@ -131,13 +179,8 @@ void Form::apply(const std::string& changes) {
       apply(named->second);
       continue;
     }
-    std::string name;
-    for (const std::string& word : split(change.substr(0, equals), " ")) {
-      name += (name.empty() ? "" : " ") + word;
-      if (word.back() == ':') continue;  // "desc.attention: desc.batch" is one name
+    for (const std::string& name : names_of(change.substr(0, equals)))
       set(name, change.substr(equals + 3));
-      name.clear();
-    }
   }
 }
 
@@ -242,6 +285,11 @@ void Form::forget_outputs() {
   made = false;
   for (const Tensor& tensor : tensors())
     if (tensor.content == Tensor::kResult) *tensor.own = Bytes(kPattern);
+}
+
+void Form::prepare(const Context& context) {
+  const auto& sizes = at<PreparedSizes>("prepared");
+  weights = prepared(context, sizes.in, sizes.out, static_cast<std::uint32_t>(sizes.arithmetic));
 }
 
 Graph Form::graph(const Context& context) {

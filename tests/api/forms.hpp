@@ -111,9 +111,17 @@ enum class Part { kHandedIn, kOptional, kTests };
 
 struct StructOf {
   std::string called;  ///< where messages speak of the struct
-  std::string within;  ///< how those begin that speak of its fields
   Schema schema;
   Part part = Part::kHandedIn;
+
+  /// Arguments of a function that takes no struct of them are none of the API's.
+  bool is_of_api() const { return std::strncmp(schema, "struct_size", 11) == 0; }
+  /// How messages begin that speak of its fields.
+  std::string within() const {
+    if (!is_of_api() && part == Part::kHandedIn) return "";
+    const bool outer = called.find('.') == std::string::npos || called[0] == 'o';
+    return called + (outer ? "." : ": " + called.substr(0, 4) + ".");
+  }
 };
 
 /// A valid problem, and the bytes of a number of its arithmetic.
@@ -139,13 +147,16 @@ struct Operation {
   std::string name;
   std::vector<StructOf> structs;
   void (*tensors)(Form& form, std::vector<Tensor>& all);
-  std::string lacks;  ///< tensors that are not given at first
-  std::string begin;  ///< changes that make it valid
-  std::map<std::string, std::string> changes;
-  std::vector<Variant> variants;
+  /// Lines "NAME: CHANGES". Those of `begin` make it valid, without the tensors that it lacks; each
+  /// of those that are valid is a problem of its own, (8) where numbers have 8 bytes.
+  std::string text;
   heed_status (*call)(const Context& context, Form& form);
   const Planned* planned = nullptr;
   void (*start)(Form& form) = nullptr;
+
+  std::string lacks = "";
+  std::map<std::string, std::string> changes = {};
+  std::vector<Variant> variants = {};
   std::vector<Member> members = {};
   std::map<std::string, std::size_t> places = {};  ///< among the members
 };
@@ -165,6 +176,7 @@ class Form {
   Form& operator=(const Form&) = delete;
 
   /// "field = value" of one field or several, or names of the operation's changes; commas between.
+  /// "desc.(query key).dtype" are two fields.
   /// A value may also be {all numbers} of a list or the [strides] of a layout; a struct may be
   /// NULL.
   void apply(const std::string& changes);
@@ -201,6 +213,8 @@ class Form {
 
   /// The graph that it is over, if it is.
   Graph graph(const Context& context);
+  /// Makes the weights that a projection multiplies by, from zeros.
+  void prepare(const Context& context);
   /// Through the call that needs no plan.
   heed_status call(const Context& context) {
     forget_last_error();
@@ -225,6 +239,13 @@ class Form {
 
 /// The parts of a text that stand between separators.
 std::vector<std::string> split(const std::string& text, const std::string& separator);
+/// Lines without their indentation; those that are indented further go on with the one before.
+std::vector<std::string> lines_of(const std::string& text);
+
+/// What a projection's matrix is made of.
+struct PreparedSizes {
+  std::int64_t arithmetic, in, out;
+};
 
 /// A matrix prepared from zeros.
 inline Weights prepared(const Context& context, std::int64_t in, std::int64_t out,

@@ -125,25 +125,6 @@ struct Table {
     tensor.prepared =
         reinterpret_cast<const heed_weights**>(form.address(*form.find(args + "p_" + name)));
   }
-  /// A gradient of so many numbers without a layout.
-  void gradient(const std::string& name, std::int64_t elements, std::uint32_t dtype = 0) {
-    add("grad_" + name, {1, 1, 1, elements}, Tensor::kResult, dtype, "-");
-  }
-  /// The gradient of a tensor in other arguments.
-  Tensor& like(const std::string& others, const std::string& name) {
-    Tensor of;
-    for (const Tensor& tensor : all)
-      if (tensor.name == others + name) of = tensor;
-    Tensor& gradient = output("grad_" + name, of.axes);
-    gradient.rows_first = of.rows_first;
-    gradient.headless = of.headless;
-    return gradient;
-  }
-  /// Those of a gradient are given.
-  void grad_out(const std::string& others) {
-    like(others, "out").content = Tensor::kNumbers;
-    all.back().needed = true;
-  }
 };
 
 Axes rows_of(const heed_attention_desc& d, std::int64_t heads, std::int64_t features) {
@@ -190,13 +171,25 @@ void add_attention(Table& t, const heed_attention_desc& d) {
   add_options(t, d);
 }
 
-/// Of the gradients of attention's own inputs.
-void add_gradients(Table& t, const heed_attention_desc& d) {
-  t.output("grad_bias", scores_of(d));
-  t.gradient("sinks", d.query_heads);
-  t.gradient("alibi_slopes", d.query_heads);
-  t.gradient("scale", 1);
-  t.gradient("temperature", 1);
+/// The gradients among a call's arguments, each like the tensor that it is of, and those of out and
+/// lse, which are given. Of biases they may have a type of their own.
+void add_gradients(Form& f, std::vector<Tensor>& all, std::uint32_t real,
+                   std::uint32_t bias_dtype = 0) {
+  Table t = {f, all, "args.", "desc.", real};
+  for (const Member& member : f.of.members) {
+    if (member.name.rfind("args.grad_", 0) != 0) continue;
+    const std::string gradient = member.name.substr(5), name = gradient.substr(5);
+    Tensor of;
+    of.axes = {1, 1, 1, 1};  // of scale and temperature
+    for (const Tensor& tensor : all)
+      if (tensor.is_one_of(name)) of = tensor;
+    const bool given = name == "out" || name == "lse";
+    Tensor& added = t.add(gradient, of.axes, given ? Tensor::kNumbers : Tensor::kResult,
+                          name.rfind("b_", 0) == 0 ? bias_dtype : 0, gradient);
+    added.needed = name == "out";
+    added.rows_first = of.rows_first;
+    added.headless = of.headless;
+  }
 }
 
 void dense_tensors(Form& f, std::vector<Tensor>& all) {
@@ -214,16 +207,11 @@ void dense_tensors(Form& f, std::vector<Tensor>& all) {
 
 void backward_tensors(Form& f, std::vector<Tensor>& all) {
   const auto& d = f.at<heed_attention_desc>("desc.attention");
-  const std::string of = "args.attention: args.";
-  Table inner = {f, all, of, "desc.attention: desc.", real_of(d.query.dtype)};
+  Table inner = {f, all, "args.attention: args.", "desc.attention: desc.", real_of(d.query.dtype)};
   add_attention(inner, d);
   for (Tensor& tensor : all)  // which gradients read
     if (tensor.is_one_of("out lse")) tensor.content = Tensor::kNumbers;
-  Table t = {f, all, "args.", "desc.", inner.real};
-  t.grad_out(of);
-  t.like(of, "lse").content = Tensor::kNumbers;
-  for (const char* const name : {"query", "key", "value"}) t.like(of, name);
-  add_gradients(t, d);
+  add_gradients(f, all, inner.real);
 }
 
 void add_block(Form& f, std::vector<Tensor>& all, const std::string& args,
@@ -261,23 +249,8 @@ void block_tensors(Form& f, std::vector<Tensor>& all) { add_block(f, all, "args"
 
 void block_backward_tensors(Form& f, std::vector<Tensor>& all) {
   add_block(f, all, "args.block", "desc.block");
-  const auto& d = f.at<heed_attention_desc>("desc.block: desc.attention");
-  const auto& b = f.at<heed_multihead_desc>("desc.block");
-  const std::uint32_t dtype = f.at<heed_multihead_backward_desc>("desc").grad_b_dtype;
-  const std::string of = "args.block: args.";
-  Table t = {f, all, "args.", "desc.", real_of(b.input_query.dtype)};
-  t.grad_out(of);
-  t.input("grad_lse", rows_of(d, d.query_heads, 1));
-  for (const char* const name :
-       {"input_query", "input_key", "w_query", "w_key", "w_value", "w_out"})
-    t.like(of, name);
-  const std::int64_t width_out = all.back().axes[3];
-  t.gradient("b_query", product({d.query_heads, d.features}), dtype);
-  t.gradient("b_key", product({d.key_heads, d.features}), dtype);
-  t.gradient("b_value", product({d.key_heads, d.value_features}), dtype);
-  t.gradient("b_out", width_out, dtype);
-  t.gradient("head_weights", d.query_heads);
-  add_gradients(t, d);
+  add_gradients(f, all, real_of(f.at<heed_multihead_desc>("desc.block").input_query.dtype),
+                f.at<heed_multihead_backward_desc>("desc").grad_b_dtype);
 }
 
 void add_layer(Table& t, const heed_graph_attention_desc& d, const heed_graph_desc& graph) {
@@ -320,19 +293,9 @@ void layer_tensors(Form& f, std::vector<Tensor>& all) {
 
 void layer_backward_tensors(Form& f, std::vector<Tensor>& all) {
   const auto& d = f.at<heed_graph_attention_desc>("desc.attention");
-  const std::string of = "args.attention: args.";
-  Table inner = {f, all, of, "desc.attention: desc.", real_of(d)};
+  Table inner = {f, all, "args.attention: args.", "desc.attention: desc.", real_of(d)};
   add_layer(inner, d, f.at<heed_graph_desc>("graph"));
-  Table t = {f, all, "args.", "desc.", inner.real};
-  t.grad_out(of);
-  t.like(of, "lse").content = Tensor::kNumbers;
-  for (const char* const name : {"query", "key", "value", "data", "edge_data", "edge_bias",
-                                 "w_query", "w_key", "w_value", "w_edge_key", "w_edge_value"})
-    t.like(of, name);
-  t.gradient("b_query", product({d.heads, d.features}));
-  t.gradient("b_key", product({d.heads, d.features}));
-  t.gradient("b_value", product({d.heads, d.value_features}));
-  t.gradient("head_weights", d.heads);
+  add_gradients(f, all, inner.real);
 }
 
 void add_edges(Form& f, std::vector<Tensor>& all, const std::string& graph) {
@@ -379,8 +342,9 @@ void matrix_tensors(Form& f, std::vector<Tensor>& all) {
 void project_tensors(Form& f, std::vector<Tensor>& all) {
   const auto& d = f.at<heed_project_desc>("desc");
   Table t = {f, all, "", "desc.", HEED_DTYPE_F32};
-  t.input("x", {d.batch, 1, d.rows, 5});
-  t.output("y", {d.batch, 1, d.rows, 6});
+  const auto& prepared = f.at<PreparedSizes>("prepared");
+  t.input("x", {d.batch, 1, d.rows, prepared.in});
+  t.output("y", {d.batch, 1, d.rows, prepared.out});
   for (Tensor& tensor : all) tensor.needed = tensor.headless = true;
 }
 
@@ -450,38 +414,38 @@ heed_status call_rotate(const Context& context, Form& f) {
                      a.positions, a.to);
 }
 
+/// Calls create(&made) and destroys what that makes. To write something and fail is an internal
+/// error. Takes no memory of its own, which tests may refuse.
+template <class T, class Create>
+heed_status make_and_destroy(Form& f, void (*destroy)(T*), const Create& create) {
+  T* made = untouched<T>();
+  const heed_status status = create(&made);
+  f.made = status == HEED_STATUS_OK;
+  if (f.made) destroy(made);
+  return f.made || made == untouched<T>() ? status : HEED_STATUS_INTERNAL;
+}
+
 heed_status call_matrix(const Context& context, Form& f) {
   const auto& a = f.at<TwoArgs>("args");
-  Object made;
-  const heed_status status = make_object(made, heed_weights_destroy, [&](heed_weights** weights) {
+  return make_and_destroy(f, heed_weights_destroy, [&](heed_weights** weights) {
     return heed_weights_create(context.get(),
                                static_cast<const heed_weights_desc*>(f.given("desc")), a.in, a.out,
                                weights);
   });
-  f.made = made != nullptr;
-  return status;
 }
 
-/// With a matrix from 5 features to 6.
 heed_status call_project(const Context& context, Form& f) {
   const auto& a = f.at<TwoArgs>("args");
-  const auto real = static_cast<std::uint32_t>(f.at<std::int64_t>("prepared"));
-  if (f.weights == nullptr) {
-    f.weights = prepared(serial(), 5, 6, real);
-    forget_last_error();
-  }
+  if (f.weights == nullptr) f.prepare(serial());
   return heed_project(context.get(), static_cast<const heed_project_desc*>(f.given("desc")),
                       f.weights.get(), a.in, a.out);
 }
 
 heed_status call_graph(const Context& context, Form& f) {
-  Object made;
-  const heed_status status = make_object(made, heed_graph_destroy, [&](heed_graph** graph) {
+  return make_and_destroy(f, heed_graph_destroy, [&](heed_graph** graph) {
     return heed_graph_create(context.get(), static_cast<const heed_graph_desc*>(f.given("desc")),
                              graph);
   });
-  f.made = made != nullptr;
-  return status;
 }
 
 /// What the cache takes, and the cache; both are refused alike.
@@ -491,11 +455,9 @@ heed_status call_cache(const Context& context, Form& f) {
   const heed_status told = heed_cache_bytes(desc, &bytes);
   const std::string said = heed_last_error();
   forget_last_error();
-  Object made;
-  const heed_status status = make_object(made, heed_cache_destroy, [&](heed_cache** cache) {
+  const heed_status status = make_and_destroy(f, heed_cache_destroy, [&](heed_cache** cache) {
     return heed_cache_create(context.get(), desc, cache);
   });
-  f.made = made != nullptr;
   const bool alike =
       told == status && said == heed_last_error() && (bytes == 77) == (status != HEED_STATUS_OK);
   return alike ? status : HEED_STATUS_INTERNAL;
@@ -529,13 +491,10 @@ struct Surroundings {
 };
 
 heed_status call_context(const Context&, Form& f) {
-  Object made;
-  const heed_status status = make_object(made, heed_context_destroy, [&](heed_context** context) {
+  const heed_status status = make_and_destroy(f, heed_context_destroy, [&](heed_context** context) {
     return heed_context_create(static_cast<const heed_context_options*>(f.given("options")),
                                context);
   });
-  f.made = made != nullptr;
-  made.reset();
   return static_cast<Surroundings*>(f.keeps.get())->memory.live() == 0 ? status
                                                                        : HEED_STATUS_INTERNAL;
 }
@@ -549,227 +508,162 @@ void start_context(Form& f) {
 
 // ---- The list ----------------------------------------------------------------------------------
 
-/// [2, 4, 3, 4] queries, [2, 2, 5, 4] keys, values of 6 features.
-std::string sizes(const std::string& desc) {
-  return desc + "batch = 2, " + desc + "query_heads = 4, " + desc + "key_heads = 2, " + desc +
-         "query_length = 3, " + desc + "key_length = 5, " + desc + "features = 4, " + desc +
-         "value_features = 6, ";
-}
-
-/// Four nodes, six edges, one of them twice, none into node 2; as a list and as rows.
-std::string some_edges(const std::string& graph) {
-  return graph + "nodes = 4, " + graph + "edges = 6, " + graph + "sources = {3 1 1 2 3 0}, " +
-         graph + "destinations = {0 0 0 1 1 3}, ";
-}
-std::string rows_of_edges(const std::string& graph) {
-  return graph + "sources = {3 1 1 2 3 0}, " + graph + "destinations = NULL, " + graph +
-         "offsets = {0 3 5 5 6}";
-}
-std::string no_edges(const std::string& graph) {
-  return graph + "edges = 0, " + graph + "sources " + graph + "destinations = NULL";
-}
-
-/// Two layers of two heads, keys of 4 features and values of 6, in three pages of 16 rows.
-std::string small_cache(const std::string& desc) {
-  return desc + "layers = 2, " + desc + "key_heads = 2, " + desc + "features = 4, " + desc +
-         "value_features = 6, " + desc + "page_rows = 16, " + desc + "pages = 3, " + desc +
-         "sequences = 3";
-}
-std::string tables(const std::string& desc) {
-  return "turn, " + desc + "rotary.cosines " + desc + "rotary.sines = own, " + desc +
-         "rotary.table_rows = 25";
-}
-
-const char* const kMatrices = "w_query w_key w_value b_query b_key b_value head_weights";
-
 std::vector<Operation> described() {
-  const std::string inner = "desc.attention: desc.", inner_args = "args.attention: args.";
-  const std::string block = "desc.block: desc.", block_args = "args.block: args.";
   return {
       {"dense",
-       {{"desc", "desc.", kAttentionDesc}, {"args", "args.", kAttentionArgs}},
+       {{"desc", kAttentionDesc}, {"args", kAttentionArgs}},
        dense_tensors,
-       "key_scales value_scales",
-       sizes("desc.") + "desc.alignment = 2, desc.weights_point = 4, desc.weight_rows = 2, "
-                        "desc.sum_columns = 1, args.key_lengths = {5 2}, args.weight_rows = {0 2}",
-       {{"pack_queries", "desc.packed_queries = 6, args.cu_seqlens_q = {0 3 5}"},
-        {"pack_keys", "desc.packed_keys = 10, args.cu_seqlens_k = {1 6 10}"},
-        {"page", "desc.pages = 3, desc.page_rows = 16, args.block_table = {2 0}"},
-        {"float64", "desc.query.dtype desc.key.dtype desc.value.dtype desc.out.dtype = f64"},
-        {"16 bits",
-         "desc.query.dtype desc.key.dtype desc.value.dtype desc.out.dtype = f16, "
-         "desc.bias.dtype desc.weights.dtype desc.column_sums.dtype = bf16"},
-        {"8 bits",
-         "desc.key.dtype = i8, desc.value.dtype = e4m3, args.key_scales args.value_scales = own"},
-        {"hard", "desc.hard = 1, args.sinks args.lse = NULL"},
-        {"unaligned", "desc.alignment = 0, args.alibi_slopes = NULL"}},
-       {{"pack_queries, pack_keys"}, {"16 bits"}, {"8 bits"}, {"float64", 8}},
+       R"(
+    lacks: key_scales value_scales
+    begin: desc.batch desc.key_heads = 2, desc.query_heads desc.features = 4, desc.query_length = 3,
+      desc.key_length = 5, desc.value_features = 6, desc.alignment = 2, desc.weights_point = 4,
+      desc.weight_rows = 2, desc.sum_columns = 1, args.key_lengths = {5 2}, args.weight_rows = {0 2}
+    valid: pack_queries, pack_keys | 16 bits | 8 bits | float64 (8)
+    pack_queries: desc.packed_queries = 6, args.cu_seqlens_q = {0 3 5}
+    pack_keys: desc.packed_keys = 10, args.cu_seqlens_k = {1 6 10}
+    page: desc.pages = 3, desc.page_rows = 16, args.block_table = {2 0}
+    float64: desc.(query key value out).dtype = f64
+    16 bits: desc.(query key value out).dtype = f16, desc.(bias weights column_sums).dtype = bf16
+    8 bits: desc.key.dtype = i8, desc.value.dtype = e4m3, args.(key_scales value_scales) = own
+    hard: desc.hard = 1, args.(sinks lse) = NULL
+    unaligned: desc.alignment = 0, args.alibi_slopes = NULL)",
        call_planned,
        planned<heed_attention_plan>()},
       {"backward",
-       {{"desc", "desc.", kAttentionBackwardDesc},
-        {"args", "args.", kAttentionBackwardArgs},
-        {"desc.attention", inner, kAttentionDesc},
-        {"args.attention", inner_args, kAttentionArgs}},
+       {{"desc", kAttentionBackwardDesc},
+        {"args", kAttentionBackwardArgs},
+        {"desc.attention", kAttentionDesc},
+        {"args.attention", kAttentionArgs}},
        backward_tensors,
-       "weights column_sums",
-       sizes(inner) + inner + "alignment = 2, " + inner_args + "key_lengths = {5 2}",
-       {{"pack_queries",
-         "desc.attention->packed_queries = 6, args.attention->cu_seqlens_q = {0 3 5}"},
-        {"pack_keys", "desc.attention->packed_keys = 10, args.attention->cu_seqlens_k = {0 5 10}"},
-        {"float64",
-         "desc.attention->query.dtype desc.attention->key.dtype desc.attention->value.dtype "
-         "desc.attention->out.dtype desc.grad_out.dtype desc.grad_query.dtype desc.grad_key.dtype "
-         "desc.grad_value.dtype = f64"},
-        {"16 bits",
-         "desc.attention->query.dtype desc.attention->key.dtype desc.attention->value.dtype "
-         "desc.attention->out.dtype desc.grad_out.dtype desc.grad_query.dtype desc.grad_key.dtype "
-         "desc.grad_value.dtype = f16, desc.attention->bias.dtype desc.grad_bias.dtype = bf16"},
-        {"functions", "args.attention->score_function args.score_gradient = function"}},
-       {{"pack_queries, pack_keys"}, {"float64", 8}},
+       R"(
+    lacks: weights column_sums
+    begin: desc.attention->(batch key_heads) = 2, desc.attention->(query_heads features) = 4,
+      desc.attention->query_length = 3, desc.attention->key_length = 5,
+      desc.attention->value_features = 6, desc.attention->alignment = 2,
+      args.attention->key_lengths = {5 2}
+    valid: pack_queries, pack_keys | float64 (8)
+    pack_queries: desc.attention->packed_queries = 6, args.attention->cu_seqlens_q = {0 3 5}
+    pack_keys: desc.attention->packed_keys = 10, args.attention->cu_seqlens_k = {0 5 10}
+    float64: desc.attention->(query key value out).dtype = f64,
+      desc.(grad_out grad_query grad_key grad_value).dtype = f64
+    16 bits: desc.attention->(query key value out).dtype = f16, desc.attention->bias.dtype = bf16,
+      desc.(grad_out grad_query grad_key grad_value).dtype = f16, desc.grad_bias.dtype = bf16
+    functions: args.attention->score_function args.score_gradient = function)",
        call_planned,
        planned<heed_attention_backward_plan>()},
       {"block",  // [2, 3, 7] and [2, 5, 9] to [2, 3, 8]
-       {{"desc", "desc.", kBlockDesc},
-        {"args", "args.", kBlockArgs},
-        {"desc.attention", inner, kAttentionDesc},
-        {"args.attention", inner_args, kAttentionArgs, Part::kOptional}},
+       {{"desc", kBlockDesc},
+        {"args", kBlockArgs},
+        {"desc.attention", kAttentionDesc},
+        {"args.attention", kAttentionArgs, Part::kOptional}},
        block_tensors,
-       "bias alibi_slopes sinks column_sums head_weights",
-       sizes(inner) + inner +
-           "weights_point = 4, desc.width_query = 7, desc.width_key = 9, "
-           "desc.width_out = 8, " +
-           inner_args + "key_lengths = {5 2}",
-       {{"weighted", "desc.combine = 1, no w_out, args.head_weights = own"},
-        {"mean", "desc.combine = 2, no w_out"},
-        {"maximum", "desc.combine = 3, no w_out"},
-        {"no w_out", "desc.width_out = 0, args.w_out args.b_out = NULL"},
-        {"keep", "desc.keep = 1, args.kept = own, args.kept_bytes = 8192"},
-        {"float64", "desc.input_query.dtype desc.input_key.dtype desc.out.dtype = f64"}},
-       {{""}, {"weighted"}, {"float64", 8}},
+       R"(
+    lacks: bias alibi_slopes sinks column_sums head_weights
+    begin: desc.attention->(batch key_heads) = 2, desc.attention->(query_heads features) = 4,
+      desc.attention->query_length = 3, desc.attention->key_length = 5,
+      desc.attention->value_features = 6, desc.attention->weights_point = 4,
+      desc.width_query = 7, desc.width_key = 9, desc.width_out = 8,
+      args.attention->key_lengths = {5 2}
+    valid: as it is | weighted | float64 (8)
+    weighted: desc.combine = 1, no w_out, args.head_weights = own
+    mean: desc.combine = 2, no w_out
+    maximum: desc.combine = 3, no w_out
+    no w_out: desc.width_out = 0, args.(w_out b_out) = NULL
+    keep: desc.keep = 1, args.kept = own, args.kept_bytes = 8192
+    float64: desc.(input_query input_key out).dtype = f64)",
        call_planned,
        planned<heed_multihead_plan>()},
       {"block backward",
-       {{"desc", "desc.", kBlockBackwardDesc},
-        {"args", "args.", kBlockBackwardArgs},
-        {"desc.block", block, kBlockDesc},
-        {"args.block", block_args, kBlockArgs},
-        {"desc.block: desc.attention", block + inner.substr(5), kAttentionDesc},
-        {"args.block: args.attention", block_args + inner_args.substr(5), kAttentionArgs,
-         Part::kOptional}},
+       {{"desc", kBlockBackwardDesc},
+        {"args", kBlockBackwardArgs},
+        {"desc.block", kBlockDesc},
+        {"args.block", kBlockArgs},
+        {"desc.block: desc.attention", kAttentionDesc},
+        {"args.block: args.attention", kAttentionArgs, Part::kOptional}},
        block_backward_tensors,
-       "weights column_sums lse out head_weights grad_head_weights",
-       sizes("desc.block->attention->") +
-           "desc.block->attention->alignment = 2, desc.block->width_query = 7, "
-           "desc.block->width_key = 9, desc.block->width_out = 8, "
-           "args.block->attention->key_lengths = {5 2}",
-       {{"weighted",
-         "desc.block->combine = 1, no w_out, args.block->head_weights args.grad_head_weights = "
-         "own"},
-        {"mean", "desc.block->combine = 2, no w_out"},
-        {"maximum", "desc.block->combine = 3, no w_out"},
-        {"no w_out",
-         "desc.block->width_out = 0, "
-         "args.block->w_out args.block->b_out args.grad_w_out args.grad_b_out = NULL"},
-        {"one input",
-         "desc.block->width_key = 7, desc.block->attention->query_length = 5, "
-         "args.block->input_key args.grad_input_key = NULL"},
-        {"keep", "desc.block->keep = 1, args.block->kept = own, args.block->kept_bytes = 8192"},
-        {"float64",
-         "desc.block->input_query.dtype desc.block->input_key.dtype desc.block->out.dtype "
-         "desc.grad_out.dtype desc.grad_input_query.dtype desc.grad_input_key.dtype "
-         "desc.grad_w_query.dtype desc.grad_w_key.dtype desc.grad_w_value.dtype "
-         "desc.grad_w_out.dtype desc.grad_b_dtype = f64"}},
-       {{""}, {"weighted"}, {"float64", 8}},
+       R"(
+    lacks: weights column_sums lse out head_weights grad_head_weights
+    begin: desc.block->attention->(batch key_heads) = 2,
+      desc.block->attention->(query_heads features) = 4, desc.block->attention->query_length = 3,
+      desc.block->attention->key_length = 5, desc.block->attention->value_features = 6,
+      desc.block->attention->alignment = 2, desc.block->width_query = 7, desc.block->width_key = 9,
+      desc.block->width_out = 8, args.block->attention->key_lengths = {5 2}
+    valid: as it is | weighted | float64 (8)
+    weighted: desc.block->combine = 1, no w_out,
+      args.block->head_weights args.grad_head_weights = own
+    mean: desc.block->combine = 2, no w_out
+    maximum: desc.block->combine = 3, no w_out
+    no w_out: desc.block->width_out = 0, args.block->(w_out b_out) args.(grad_w_out grad_b_out) = NULL
+    one input: desc.block->width_key = 7, desc.block->attention->query_length = 5,
+      args.block->input_key args.grad_input_key = NULL
+    keep: desc.block->keep = 1, args.block->kept = own, args.block->kept_bytes = 8192
+    float64: desc.block->(input_query input_key out).dtype = f64, desc.grad_b_dtype = f64,
+      desc.grad_(out input_query input_key w_query w_key w_value w_out).dtype = f64)",
        call_planned,
        planned<heed_multihead_backward_plan>()},
       {"graph attention",  // of queries, keys and values
-       {{"desc", "desc.", kLayerDesc},
-        {"args", "args.", kLayerArgs},
-        {"graph", "graph.", kGraphDesc, Part::kTests}},
+       {{"desc", kLayerDesc}, {"args", kLayerArgs}, {"graph", kGraphDesc, Part::kTests}},
        layer_tensors,
-       kMatrices,
-       some_edges("graph.") + "desc.heads = 2, desc.features = 3, desc.value_features = 5, "
-                              "desc.residual = 1, desc.width = 10, desc.edge_width = 2",
-       {{"share",
-         "desc.inputs = 1, args.query args.key args.value = NULL, "
-         "args.w_query args.w_key args.w_value args.b_query args.b_key args.b_value = own"},
-        {"per node", "share, desc.inputs = 2, args.b_query args.b_key args.b_value = NULL"},
-        {"no residual", "desc.residual = 0, desc.width = 0, args.data = NULL"},
-        {"no edge data",
-         "desc.edge_width = 0, args.edge_data args.w_edge_key args.w_edge_value = NULL"},
-        {"weighted", "desc.combine = 1, desc.width = 5, args.head_weights = own"},
-        {"mean", "desc.combine = 2, desc.width = 5"},
-        {"maximum", "desc.combine = 3, desc.width = 5"},
-        {"hard", "desc.hard = 1, args.lse = NULL"},
-        {"rows", rows_of_edges("graph.")},
-        {"no edges", no_edges("graph.")},
-        {"no nodes", "no edges, graph.nodes = 0, args.edge_data = NULL"},
-        {"float64 data", "desc.data.dtype desc.edge_data.dtype desc.out.dtype = f64"},
-        {"float64", "float64 data, desc.query.dtype desc.key.dtype desc.value.dtype = f64"}},
-       {{""},
-        {"share"},
-        {"per node"},
-        {"weighted"},
-        {"float64", 8},
-        {"share, float64 data", 8},
-        {"per node, float64 data", 8}},
+       R"(
+    lacks: w_query w_key w_value b_query b_key b_value head_weights
+    begin: some edges, desc.heads = 2, desc.features = 3, desc.value_features = 5, desc.residual = 1,
+      desc.width = 10, desc.edge_width = 2
+    valid: as it is | share | per node | weighted | float64 (8) | share, float64 data (8)
+      | per node, float64 data (8)
+    share: desc.inputs = 1, args.(query key value) = NULL,
+      args.(w_query w_key w_value b_query b_key b_value) = own
+    per node: share, desc.inputs = 2, args.(b_query b_key b_value) = NULL
+    no residual: desc.(residual width) = 0, args.data = NULL
+    no edge data: desc.edge_width = 0, args.(edge_data w_edge_key w_edge_value) = NULL
+    weighted: desc.combine = 1, desc.width = 5, args.head_weights = own
+    mean: desc.combine = 2, desc.width = 5
+    maximum: desc.combine = 3, desc.width = 5
+    hard: desc.hard = 1, args.lse = NULL
+    no nodes: no edges, graph.nodes = 0, args.edge_data = NULL
+    float64 data: desc.(data edge_data out).dtype = f64
+    float64: float64 data, desc.(query key value).dtype = f64)",
        call_planned,
        planned<heed_graph_attention_plan>()},
       {"graph backward",
-       {{"desc", "desc.", kLayerBackwardDesc},
-        {"args", "args.", kLayerBackwardArgs},
-        {"desc.attention", inner, kLayerDesc},
-        {"args.attention", inner_args, kLayerArgs},
-        {"graph", "graph.", kGraphDesc, Part::kTests}},
+       {{"desc", kLayerBackwardDesc},
+        {"args", kLayerBackwardArgs},
+        {"desc.attention", kLayerDesc},
+        {"args.attention", kLayerArgs},
+        {"graph", kGraphDesc, Part::kTests}},
        layer_backward_tensors,
-       kMatrices + std::string(" out lse weights grad_w_query grad_w_key grad_w_value grad_b_query "
-                               "grad_b_key grad_b_value grad_head_weights"),
-       some_edges("graph.") +
-           "graph.reverse = 1, desc.attention->heads = 2, desc.attention->features = 3, "
-           "desc.attention->value_features = 5, desc.attention->residual = 1, "
-           "desc.attention->width = 10, desc.attention->edge_width = 2",
-       {{"share",
-         "per node, desc.attention->inputs = 1, "
-         "args.attention->b_query args.attention->b_key args.attention->b_value = own, "
-         "args.grad_b_query args.grad_b_key args.grad_b_value = own"},
-        {"per node",
-         "desc.attention->inputs = 2, "
-         "args.attention->query args.attention->key args.attention->value = NULL, "
-         "args.attention->w_query args.attention->w_key args.attention->w_value = own, "
-         "args.grad_query args.grad_key args.grad_value = NULL, "
-         "args.grad_w_query args.grad_w_key args.grad_w_value = own"},
-        {"no residual",
-         "desc.attention->residual = 0, desc.attention->width = 0, "
-         "args.attention->data args.grad_data = NULL"},
-        {"no edge data",
-         "desc.attention->edge_width = 0, args.attention->edge_data args.attention->w_edge_key "
-         "args.attention->w_edge_value args.grad_edge_data args.grad_w_edge_key "
-         "args.grad_w_edge_value = NULL"},
-        {"weighted",
-         "desc.attention->combine = 1, desc.attention->width = 5, "
-         "args.attention->head_weights args.grad_head_weights = own"},
-        {"rows", rows_of_edges("graph.")},
-        {"no edges", no_edges("graph.")},
-        {"no nodes", "no edges, graph.nodes = 0, args.attention->edge_data = NULL"},
-        {"float64",
-         "desc.attention->query.dtype desc.attention->key.dtype desc.attention->value.dtype "
-         "desc.attention->data.dtype desc.attention->edge_data.dtype desc.attention->out.dtype "
-         "desc.grad_out.dtype desc.grad_query.dtype desc.grad_key.dtype desc.grad_value.dtype "
-         "desc.grad_data.dtype desc.grad_edge_data.dtype = f64"}},
-       {{""}, {"share"}, {"per node"}, {"weighted"}, {"float64", 8}},
+       R"(
+    lacks: w_query w_key w_value b_query b_key b_value head_weights out lse weights grad_w_query
+      grad_w_key grad_w_value grad_b_query grad_b_key grad_b_value grad_head_weights
+    begin: some edges, graph.reverse = 1, desc.attention->heads = 2, desc.attention->features = 3,
+      desc.attention->value_features = 5, desc.attention->residual = 1, desc.attention->width = 10,
+      desc.attention->edge_width = 2
+    valid: as it is | share | per node | weighted | float64 (8)
+    share: per node, desc.attention->inputs = 1, args.attention->(b_query b_key b_value) = own,
+      args.grad_(b_query b_key b_value) = own
+    per node: desc.attention->inputs = 2, args.attention->(query key value) = NULL,
+      args.attention->(w_query w_key w_value) = own, args.grad_(query key value) = NULL,
+      args.grad_(w_query w_key w_value) = own
+    no residual: desc.attention->(residual width) = 0, args.attention->data args.grad_data = NULL
+    no edge data: desc.attention->edge_width = 0,
+      args.attention->(edge_data w_edge_key w_edge_value) = NULL,
+      args.grad_(edge_data w_edge_key w_edge_value) = NULL
+    weighted: desc.attention->combine = 1, desc.attention->width = 5,
+      args.attention->head_weights args.grad_head_weights = own
+    no nodes: no edges, graph.nodes = 0, args.attention->edge_data = NULL
+    float64: desc.attention->(query key value data edge_data out).dtype = f64,
+      desc.grad_(out query key value data edge_data).dtype = f64)",
        call_planned,
        planned<heed_graph_attention_backward_plan>()},
       {"merge",  // of three parts [2, 3, 4, 5]
-       {{"desc", "desc.", kMergeDesc},
-        {"args", "",
+       {{"desc", kMergeDesc},
+        {"args",
          "part_outs[0]/p part_outs[1]/p part_outs[2]/p part_lses[0]/p part_lses[1]/p "
          "part_lses[2]/p parts out/p lse/p"}},
        merge_tensors,
-       "",
-       "desc.batch = 2, desc.heads = 3, desc.rows = 4, desc.features = 5, parts = 3",
-       {{"float64", "desc.part_out.dtype desc.part_lse.dtype desc.out.dtype desc.lse.dtype = f64"}},
-       {{""}, {"float64", 8}},
+       R"(
+    begin: desc.batch = 2, desc.heads = 3, desc.rows = 4, desc.features = 5, parts = 3
+    valid: as it is | float64 (8)
+    float64: desc.(part_out part_lse out lse).dtype = f64)",
        call_merge,
        nullptr,
        [](Form& f) {
@@ -778,94 +672,143 @@ std::vector<Operation> described() {
          a.lses = a.part_lses;
        }},
       {"rotate",  // rows [2, 3, 4, 6]
-       {{"desc", "desc.", kRotateDesc}, {"args", "", "from/p positions/p to/p"}},
+       {{"desc", kRotateDesc}, {"args", "from/p positions/p to/p"}},
        rotate_tensors,
-       "",
-       "desc.batch = 2, desc.heads = 3, desc.rows = 4, desc.features = 6, desc.rotary.pairs = 1",
-       {{"positions", "positions = {0 1 2 3 8 1 0 5}"},
-        {"tables", "desc.rotary.cosines desc.rotary.sines = own, desc.rotary.table_rows = 9"},
-        {"float64", "desc.from.dtype desc.to.dtype = f64"}},
-       {{"positions, tables"}, {"float64, tables", 8}},
+       R"(
+    begin: desc.batch = 2, desc.heads = 3, desc.rows = 4, desc.features = 6, desc.rotary.pairs = 1
+    valid: positions, tables | float64, tables (8)
+    positions: positions = {0 1 2 3 8 1 0 5}
+    tables: desc.rotary.(cosines sines) = own, desc.rotary.table_rows = 9
+    float64: desc.(from to).dtype = f64)",
        call_rotate},
       {"matrix",  // from 5 features to 6, with its bias
-       {{"desc", "desc.", kMatrixDesc}, {"args", "", "matrix/p bias/p"}},
+       {{"desc", kMatrixDesc}, {"args", "matrix/p bias/p"}},
        matrix_tensors,
-       "",
-       "desc.in = 5, desc.out = 6",
-       {},
-       {{""}, {"desc.arithmetic = f64", 8}},
+       R"(
+    begin: desc.in = 5, desc.out = 6
+    valid: as it is | desc.arithmetic = f64 (8))",
        call_matrix},
       {"project",
-       {{"desc", "desc.", kProjectDesc},
-        {"args", "", "x/p y/p"},
-        {"prepared", "prepared.", "arithmetic", Part::kTests}},
+       {{"desc", kProjectDesc},
+        {"args", "x/p y/p"},
+        {"prepared", "arithmetic in out", Part::kTests}},
        project_tensors,
-       "",
-       "desc.batch = 2, desc.rows = 4, prepared.arithmetic = f32",
-       {{"float64", "prepared.arithmetic = f64, desc.x.dtype desc.y.dtype = f64"}},
-       {{""}, {"float64", 8}},
+       R"(
+    begin: desc.batch = 2, desc.rows = 4, prepared.arithmetic = f32, prepared.in = 5,
+      prepared.out = 6
+    valid: as it is | float64 (8)
+    float64: prepared.arithmetic desc.(x y).dtype = f64)",
        call_project},
       {"graph",
-       {{"desc", "desc.", kGraphDesc}},
+       {{"desc", kGraphDesc}},
        graph_tensors,
-       "",
-       some_edges("desc."),
-       {{"rows", rows_of_edges("desc.")},
-        {"wide", "desc.index_type = 2, " + some_edges("desc.")},
-        {"wide rows", "desc.index_type = 2, rows"},
-        {"no edges", no_edges("desc.")},
-        {"no nodes", "no edges, desc.nodes = 0"}},
-       {{""}, {"rows"}, {"wide", 8}, {"wide rows", 8}},
+       R"(
+    begin: some edges
+    valid: as it is | rows | wide (8) | wide rows (8)
+    wide: desc.index_type = 2, some edges
+    wide rows: desc.index_type = 2, rows
+    no nodes: no edges, desc.nodes = 0)",
        call_graph},
       {"cache",
-       {{"desc", "desc.", kCacheDesc}},
+       {{"desc", kCacheDesc}},
        cache_tensors,
-       "",
-       small_cache("desc."),
-       {{"turn", "desc.rotary.pairs = 1"}, {"tables", tables("desc.")}},
-       {{"tables"}},
+       R"(
+    begin: some pages
+    valid: tables)",
        call_cache},
       {"append",  // three rows to layer 1 of the first sequence
-       {{"desc", "desc.", kAppendDesc},
-        {"args", "", "key/p value/p"},
-        {"cache", "cache.", kCacheDesc, Part::kTests}},
+       {{"desc", kAppendDesc}, {"args", "key/p value/p"}, {"cache", kCacheDesc, Part::kTests}},
        append_tensors,
-       "",
-       small_cache("cache.") + ", desc.layer = 1, desc.rows = 3",
-       {{"turn", "cache.rotary.pairs = 1"},
-        {"tables", tables("cache.")},
-        {"positions", "turn, desc.positions = {0 7 7}"}},
-       {{"positions"}},
+       R"(
+    begin: some pages, desc.layer = 1, desc.rows = 3
+    valid: positions
+    positions: turn, desc.positions = {0 7 7})",
        call_append},
       {"cache attention",  // three queries of four heads for each of both sequences, of layer 0
-       {{"desc", "desc.", kCacheAttentionDesc},
-        {"args", "args.", kAttentionArgs},
-        {"desc.attention", inner, kAttentionDesc},
-        {"cache", "cache.", kCacheDesc, Part::kTests}},
+       {{"desc", kCacheAttentionDesc},
+        {"args", kAttentionArgs},
+        {"desc.attention", kAttentionDesc},
+        {"cache", kCacheDesc, Part::kTests}},
        cache_attention_tensors,
-       "mask",
-       small_cache("cache.") + ", desc.attention->batch = 2, desc.attention->query_heads = 4, "
-                               "desc.attention->query_length = 3, desc.attention->causal = 2, "
-                               "desc.sequences = {0 0}",
-       {{"turn", "cache.rotary.pairs = 1"},
-        {"pack_queries", "desc.attention->packed_queries = 6, args.cu_seqlens_q = {1 3 5}"},
-        {"positions", "turn, desc.positions = {0 7 7 2 3 4}"}},
-       {{""}},
+       R"(
+    lacks: mask
+    begin: some pages, desc.attention->batch = 2, desc.attention->query_heads = 4,
+      desc.attention->query_length = 3, desc.attention->causal = 2, desc.sequences = {0 0}
+    valid: as it is
+    pack_queries: desc.attention->packed_queries = 6, args.cu_seqlens_q = {1 3 5}
+    positions: turn, desc.positions = {0 7 7 2 3 4})",
        call_cache_attention},
       {"context",
-       {{"options", "options.", kContextOptions, Part::kOptional},
-        {"options.executor", "options.executor.", kExecutor},
-        {"options.allocator", "options.allocator.", kAllocator}},
+       {{"options", kContextOptions, Part::kOptional},
+        {"options.executor", kExecutor},
+        {"options.allocator", kAllocator}},
        no_tensors,
-       "",
-       "options.executor = NULL, options.executor_name = \"serial\"",
-       {{"executor", "options.executor_name = NULL, options.executor = own"},
-        {"nothing chosen", "options.executor_name = NULL"}},
-       {{""}},
+       R"(
+    begin: options.executor = NULL, options.executor_name = "serial"
+    valid: as it is
+    executor: options.executor_name = NULL, options.executor = own
+    nothing chosen: options.executor_name = NULL)",
        call_context,
        nullptr,
        start_context},
   };
+}
+
+/// What graphs and caches share, whatever struct they are: the one that an operation takes or that
+/// a test makes beside it.
+std::string shared_changes(const Operation& of) {
+  std::string changes;
+  for (const StructOf& one : of.structs) {
+    if (one.schema == kGraphDesc)
+      // Four nodes, six edges, one of them twice, none into node 2; as a list and as rows.
+      changes = R"(
+    some edges: @.nodes = 4, @.edges = 6, @.sources = {3 1 1 2 3 0}, @.destinations = {0 0 0 1 1 3}
+    rows: @.sources = {3 1 1 2 3 0}, @.destinations = NULL, @.offsets = {0 3 5 5 6}
+    no edges: @.edges = 0, @.(sources destinations) = NULL)";
+    if (one.schema == kCacheDesc)
+      // Two layers of two heads, keys of 4 features and values of 6, in three pages of 16 rows.
+      changes = R"(
+    some pages: @.(layers key_heads) = 2, @.features = 4, @.value_features = 6, @.page_rows = 16,
+      @.(pages sequences) = 3
+    turn: @.rotary.pairs = 1
+    tables: turn, @.rotary.(cosines sines) = own, @.rotary.table_rows = 25)";
+    for (std::size_t at = 0; (at = changes.find('@')) != std::string::npos;)
+      changes.replace(at, 1, one.called);
+  }
+  return changes;
+}
+
+/// Reads an operation's text, and lists the members of its structs.
+void complete(Operation& of) {
+  for (const std::string& line : lines_of(of.text + shared_changes(of))) {
+    const std::size_t colon = line.find(": ");
+    const std::string name = line.substr(0, colon), text = line.substr(colon + 2);
+    if (name == "lacks") {
+      of.lacks = text;
+    } else if (name != "valid") {
+      of.changes[name] = text;
+    } else {
+      for (const std::string& one : split(text, " | ")) {
+        const bool wide = one.substr(one.size() - 3) == "(8)";
+        const std::string changes = wide ? one.substr(0, one.size() - 4) : one;
+        of.variants.push_back({changes == "as it is" ? "" : changes, wide ? 8 : 4});
+      }
+    }
+  }
+  const std::function<void(const Member&, Schema)> add = [&](const Member& outer, Schema schema) {
+    each_member(schema, [&](const std::string& name, char type, std::uint32_t offset) {
+      const Member member = {outer.name + name, type, outer.of, outer.offset + offset,
+                             outer.layout};
+      of.places[member.name] = of.members.size();
+      of.members.push_back(member);
+      if (inside_of(type) == nullptr) return;
+      add({member.name + '.', type, member.of, member.offset,
+           type == 'R' ? member.layout : member.name},
+          inside_of(type));
+    });
+  };
+  for (std::size_t i = 0; i < of.structs.size(); ++i)
+    add({of.structs[i].within(), 0, i, 0, ""}, of.structs[i].schema);
 }
 
 }  // namespace
@@ -879,23 +822,7 @@ std::vector<Tensor> edges_of(Form& form) {
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = [] {
     std::vector<Operation> list = described();
-    for (Operation& one : list) {
-      const std::function<void(const std::string&, Schema, std::size_t, std::uint32_t,
-                               const std::string&)>
-          add = [&](const std::string& within, Schema schema, std::size_t of, std::uint32_t base,
-                    const std::string& layout) {
-            each_member(schema, [&](const std::string& name, char type, std::uint32_t offset) {
-              one.places[within + name] = one.members.size();
-              one.members.push_back({within + name, type, of, base + offset, layout});
-              const Schema inside = inside_of(type);
-              if (inside != nullptr)
-                add(within + name + ".", inside, of, base + offset,
-                    type == 'R' ? layout : within + name);
-            });
-          };
-      for (std::size_t of = 0; of < one.structs.size(); ++of)
-        add(one.structs[of].within, one.structs[of].schema, of, 0, "");
-    }
+    for (Operation& one : list) complete(one);
     return list;
   }();
   return all;

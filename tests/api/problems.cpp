@@ -29,7 +29,7 @@ void* Memory::place(const Tensor& tensor) {
 // ---- A form as a problem ---------------------------------------------------------------------
 
 Problem::Problem(const char* of, const Change& change, MaybeFence fence, bool prepared)
-    : form_(of), functions_(*form_.of.planned), memory_(fence) {
+    : form_(of), functions_(form_.of.planned), memory_(fence) {
   change(form_);
   for (const Tensor& tensor : form_.tensors()) memory_.place(tensor);
   for (const Tensor& tensor : form_.tensors()) {
@@ -53,6 +53,7 @@ Problem::Problem(const char* of, const Change& change, MaybeFence fence, bool pr
 }
 
 heed_status Problem::prepare(const Context& context) {
+  if (form_.has("prepared")) form_.prepare(context);
   heed_status status = make_graph(context);
   for (std::size_t i = 0; i < to_prepare_.size() && status == HEED_STATUS_OK; ++i)
     status = prepare(to_prepare_[i], context, matrices[i]);
@@ -102,11 +103,11 @@ heed_status Problem::create(const Context& context, Object& plan) {
   plan.reset();
   void* made = api_test::untouched<void>();
   heed_status status =
-      functions_.create(context.get(), graph_of_problem(), form_.given("desc"), &made);
+      functions_->create(context.get(), graph_of_problem(), form_.given("desc"), &made);
   for (const auto& [pointer, address] : before) *pointer = address;
   for (std::vector<unsigned char>& copy : copies) std::fill(copy.begin(), copy.end(), 0xff);
   if (status == HEED_STATUS_OK)
-    plan = Object(made, functions_.destroy);
+    plan = Object(made, functions_->destroy);
   else if (made != api_test::untouched<void>())
     status = HEED_STATUS_INTERNAL;
   return status;
@@ -115,20 +116,21 @@ heed_status Problem::create(const Context& context, Object& plan) {
 heed_status Problem::make_and_destroy(const Context& context) {
   void* plan = nullptr;
   const heed_status status =
-      functions_.create(context.get(), graph_of_problem(), form_.given("desc"), &plan);
-  if (status == HEED_STATUS_OK) functions_.destroy(plan);
+      functions_->create(context.get(), graph_of_problem(), form_.given("desc"), &plan);
+  if (status == HEED_STATUS_OK) functions_->destroy(plan);
   return status == HEED_STATUS_OK || plan == nullptr ? status : HEED_STATUS_INTERNAL;
 }
 
 heed_status Problem::run(const Object& plan, void* workspace, std::size_t bytes) {
   hand_in_matrices();
-  return functions_.run(plan.get(), form_.given("args"), workspace, bytes);
+  return functions_->run(plan.get(), form_.given("args"), workspace, bytes);
 }
 
 heed_status Problem::call(const Context& context) {
+  if (functions_ == nullptr) return form_.call(context);
   hand_in_matrices();
-  return functions_.call(context.get(), graph_of_problem(), form_.given("desc"),
-                         form_.given("args"));
+  return functions_->call(context.get(), graph_of_problem(), form_.given("desc"),
+                          form_.given("args"));
 }
 
 void Problem::hand_in_matrices() {
@@ -212,7 +214,7 @@ const char* const kLargeBlockBackward =
     "args.block->attention->key_lengths = {120 2}";
 
 /// A hub that is cut into pieces, and for gradients one that many edges lead from.
-void enlarge_graph(Form& f) {
+void enlarge(heed_graph_desc& graph) {
   constexpr int kNodes = 60;
   static const std::vector<std::int32_t> ends = [] {
     std::vector<std::int32_t> both;
@@ -220,13 +222,15 @@ void enlarge_graph(Form& f) {
     for (int e = 0; e < 20000; ++e) both.push_back(e % 20 == 0 ? e * 31 % kNodes : 7);
     return both;
   }();
-  f.apply("no residual, no edge data");
-  auto& graph = f.at<heed_graph_desc>("graph");
   graph.nodes = kNodes;
   graph.edges = 20000;
   graph.sources = ends.data();
   graph.destinations = ends.data() + 20000;
   graph.duplicates = HEED_DUPLICATES_KEEP;
+}
+void enlarge_graph(Form& f) {
+  f.apply("no residual, no edge data");
+  enlarge(f.at<heed_graph_desc>("graph"));
 }
 
 /// Over unsorted rows of int64.
@@ -278,6 +282,25 @@ const std::vector<Kind>& kinds() {
       {"gradients over a graph, steps of shared matrices", "graph backward",
        changes(kStepsOverRows + "desc.attention->steps = 3")},
       {"gradients over a graph, matrices of nodes", "graph backward", changes("per node")},
+  };
+  return all;
+}
+
+const std::vector<Kind>& unplanned_kinds() {
+  static const std::vector<Kind> all = {
+      {"merge", "merge",
+       changes("desc.batch = 2, desc.heads = 4, desc.rows = 96, desc.features = 32")},
+      {"rotate", "rotate",
+       changes("desc.batch = 2, desc.heads = 4, desc.rows = 96, desc.features = 32")},
+      {"project", "project",
+       changes("desc.batch = 2, desc.rows = 96, prepared.in = 128, prepared.out = 128")},
+      {"matrix", "matrix", changes("desc.in = 128, desc.out = 128")},
+      {"edges", "graph",
+       [](Form& f) {
+         auto& graph = f.at<heed_graph_desc>("desc");
+         enlarge(graph);
+         graph.reverse = 1;
+       }},
   };
   return all;
 }

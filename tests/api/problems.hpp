@@ -1,5 +1,5 @@
-// Problems of all operations with plans behind one interface: what holds for dense attention,
-// blocks and graphs is tested once, over kinds().
+// Problems of all operations behind one interface: what holds for dense attention, blocks and
+// graphs is tested once, over kinds().
 #pragma once
 
 #include <functional>
@@ -34,9 +34,6 @@ class Memory {
   std::uint32_t seed_ = 0;
 };
 
-/// A plan of an operation, or the object of a plan that was not made.
-Object make_plan(const Planned& functions, void* plan);
-
 /// A form in memory of its own, changed before. Without a fence nothing asserts: any thread may use
 /// it.
 class Problem {
@@ -53,10 +50,10 @@ class Problem {
   heed_status create(const Context& context, Object& plan);
   /// Makes a plan and destroys it, without memory of its own.
   heed_status make_and_destroy(const Context& context);
-  PlanInfo describe(const Object& plan) const { return functions_.info_of(plan.get()); }
+  PlanInfo describe(const Object& plan) const { return functions_->info_of(plan.get()); }
   std::size_t workspace(const Object& plan) const {
     std::size_t bytes = SIZE_MAX;
-    (void)functions_.workspace(plan.get(), &bytes);
+    (void)functions_->workspace(plan.get(), &bytes);
     return bytes;
   }
   heed_status run(const Object& plan, void* workspace, std::size_t bytes);
@@ -102,7 +99,7 @@ class Problem {
   void hand_in_matrices();
 
   Form form_;
-  const Planned& functions_;
+  const Planned* functions_;
   Memory memory_;
   std::vector<Matrix> to_prepare_;
 };
@@ -119,9 +116,12 @@ struct Kind {
   }
 };
 
-/// Problems of every operation with and without options, the first of each operation large.
+/// Problems of every operation with plans, with and without options, the first of each operation
+/// large.
 const std::vector<Kind>& kinds();
 std::vector<Kind> large_kinds();
+/// Large ones of operations without plans, which have the one call alone.
+const std::vector<Kind>& unplanned_kinds();
 
 /// What the one call gives on one thread.
 std::vector<unsigned char> expected(const Kind& kind);

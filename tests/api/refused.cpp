@@ -9,28 +9,6 @@ namespace {
 /// The message of an accepted call that has nothing to compute.
 constexpr const char* kNothing = "ok, nothing to do";
 
-std::string trimmed(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(' ');
-  return first == std::string::npos ? ""
-                                    : text.substr(first, text.find_last_not_of(' ') + 1 - first);
-}
-
-/// Rows without their indentation, each in one line.
-std::vector<std::string> lines_of(const std::string& table) {
-  std::vector<std::string> lines;
-  std::size_t indented = std::string::npos;
-  for (const std::string& line : split(table, "\n")) {
-    const std::size_t begin = line.find_first_not_of(' ');
-    if (begin == std::string::npos) continue;
-    indented = std::min(indented, begin);
-    if (begin > indented)
-      lines.back() += ' ' + trimmed(line);
-    else
-      lines.push_back(trimmed(line));
-  }
-  return lines;
-}
-
 /// Takes "(status) " off the beginning of a message.
 heed_status status_of(std::string& message) {
   const std::pair<const char*, heed_status> words[] = {

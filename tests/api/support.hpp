@@ -106,6 +106,12 @@ inline std::vector<std::string> executors() {
   return names;
 }
 
+inline std::vector<std::string> products() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < heed_product_count(); ++i) names.emplace_back(heed_product_name(i));
+  return names;
+}
+
 /// `count` numbers in [-2, 2), the same on every machine.
 inline std::vector<float> numbers(std::size_t count, std::uint32_t seed) {
   std::vector<float> values(count);

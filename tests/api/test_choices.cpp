@@ -12,12 +12,6 @@ void check_malformed(const std::string& rows) {
   check_refused("context", "with nothing chosen:\n" + rows + "with options = NULL:\n" + rows);
 }
 
-std::vector<std::string> products() {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < heed_product_count(); ++i) names.emplace_back(heed_product_name(i));
-  return names;
-}
-
 constexpr const char* kPrecisions[] = {"", "exact", "default", "high", "medium"};
 
 /// What a context may be told by an option, by a variable or not at all.

@@ -9,10 +9,14 @@ TEST_CASE("nothing to do", "[empty]") {
                           &heed_attention_desc::query_length}) {
     heed_attention_desc desc = small_desc();
     desc.*size = 0;
-    const heed_attention_info info = describe(make_plan(serial(), desc));
+    const Plan plan = make_plan(serial(), desc);
+    const heed_attention_info info = describe(plan);
     CHECK(info.tasks == 0);
     CHECK(info.flops == 0);
     CHECK(info.workspace_bytes == 0);
+    std::size_t bytes = 77;
+    CHECK(heed_attention_plan_workspace(plan.get(), &bytes) == HEED_STATUS_OK);
+    CHECK(bytes == 0);
     if (desc.query_length == 0) continue;
     // Further outputs, masks and biases are NULL then, even where they are asked for.
     desc.weights_point = HEED_WEIGHTS_SCORES;

@@ -5,12 +5,6 @@ using namespace api_test;
 
 namespace {
 
-std::vector<std::string> products() {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < heed_product_count(); ++i) names.emplace_back(heed_product_name(i));
-  return names;
-}
-
 heed_context_options options_of(const char* product) {
   heed_context_options options = serial_options();
   options.product = product;

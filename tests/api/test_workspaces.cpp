@@ -51,19 +51,6 @@ TEST_CASE("a workspace that cannot be used is refused", "[workspace]") {
   }
 }
 
-TEST_CASE("a plan without rows needs no workspace", "[workspace]") {
-  Object plan;
-  Problem empty("dense", [](Form& form) {
-    heed_attention_desc& desc = form.at<heed_attention_desc>("desc");
-    desc = small_desc();
-    desc.query_length = 0;
-  });
-  const Environment quiet;
-  REQUIRE(empty.create(serial(), plan) == HEED_STATUS_OK);
-  CHECK(empty.describe(plan).workspace_bytes == 0);
-  CHECK(empty.workspace(plan) == 0);
-}
-
 TEST_CASE("a run writes nothing past its workspace, whatever was in it", "[workspace]") {
   for (const std::string& isa : usable_isas()) {
     const Context context = make_context(isa.c_str(), "serial", 1);
