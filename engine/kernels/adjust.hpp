@@ -1,5 +1,6 @@
 // All that options do to scores between the product and the softmax: a soft cap, a bias that grows
-// with distance, rows of biases, rows of masks, and limits on the keys.
+// with distance, rows of biases, rows of masks, and limits on the keys; and the highest score of
+// each row.
 #pragma once
 
 #include "engine/kernels/constants.hpp"
@@ -112,8 +113,8 @@ void add_rows(Real* scores, std::size_t keys, const Real* const* rows, std::size
 }
 
 /// Transposes the bytes from rows[r] + j on of each of n rows, sizeof(Real) of them as one number:
-/// square[i] holds those of keys j + i * sizeof(Real) and after. Rows past `present` and keys past
-/// `keys` are not read and become ones.
+/// square[i] holds the bytes of keys j + i * sizeof(Real) and after. Rows past `present` and keys
+/// past `keys` are not read and become ones.
 template <class V, class Real = RealOf<V>>
 HEED_INLINE void transpose_bytes(const std::uint8_t* const* rows, std::size_t present,
                                  std::size_t j, std::size_t keys, V (&square)[kLanes<V>]) {
@@ -173,6 +174,31 @@ void mask(Real* scores, std::size_t keys, const Real* first, const Real* limit) 
       store<V>(at, xsimd::select(attended, load<V>(at), excluded));
     });
   }
+}
+
+/// For hard attention. A best score of NaN stays, because nothing exceeds it.
+template <class V, std::size_t W, class Real = RealOf<V>>
+void argmax(const Real* scores, std::size_t keys, Real* best_of, Real* index_of) {
+  constexpr std::size_t n = kLanes<V>;
+  V best[W];
+  V index[W];
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+    best[w] = load<V>(best_of + w * n);
+    index[w] = load<V>(index_of + w * n);
+  });
+  for (std::size_t j = 0; j < keys; ++j) {
+    const V key(static_cast<Real>(j));
+    unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+      const V score = load<V>(scores + (j * W + w) * n);
+      const auto exceeds = score > best[w];
+      index[w] = xsimd::select(exceeds, key, index[w]);
+      best[w] = xsimd::select(exceeds | xsimd::isnan(score), score, best[w]);
+    });
+  }
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+    store<V>(best_of + w * n, best[w]);
+    store<V>(index_of + w * n, index[w]);
+  });
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// What AMX-BF16 adds to AVX512-BF16: products of bfloat16 by tiles, and of floats as parts of
-// bfloat16. Products of rows are those of avx512bf16.cpp, all other kernels those of avx512.cpp,
-// which has the tables.
+// AMX-BF16 adds to AVX512-BF16: products of bfloat16 by tiles, and of floats split into components
+// of bfloat16. avx512bf16.cpp has the products of rows; all other kernels are compiled for avx512.
 #include "engine/kernels/tiles.hpp"
 
 namespace heed {

@@ -1,5 +1,4 @@
-// What AVX512-BF16 adds to AVX-512: products of pairs. All other kernels are those of avx512.cpp,
-// which has the tables.
+// AVX512-BF16 adds products of pairs to AVX-512. All other kernels are compiled for avx512.
 #include "engine/kernels/pairs.hpp"
 #include "engine/kernels/row_pairs.hpp"
 

@@ -92,7 +92,7 @@ std::uint32_t widened_bits(std::uint32_t magnitude) {
 template <int kMantissa, int kBias>
 std::uint32_t narrowed_bits(std::uint32_t magnitude) {
   constexpr std::uint32_t kSmallest = (128U - kBias) << 23;
-  // Its last bit is that of a subnormal number, and so is that of a sum with one.
+  // Its last bit is worth as much as a subnormal number's, and so is the last bit of their sum.
   constexpr std::uint32_t kRounder = (151U - kBias - kMantissa) << 23;
   constexpr int kLost = 23 - kMantissa;
   const std::uint32_t odd = magnitude >> kLost & 1U;
@@ -141,7 +141,7 @@ inline F16 encode<F16>(float x) {
       choose(magnitude < 0x47800000U, narrowed_bits<10, 15>(magnitude), special) | sign);
 }
 
-/// What is past the largest number, 448, becomes that: so the type is meant to be used (OCP 8-bit
+/// Values past the largest, 448, become that: so the type is meant to be used (OCP 8-bit
 /// Floating Point Specification, revision 1.0, "saturation").
 template <>
 inline F8E4M3 encode<F8E4M3>(float x) {
@@ -168,7 +168,7 @@ inline float to_odd(double x) {
   return static_cast<float>(x);
 }
 
-/// What is finite stays so: past the largest number it becomes that.
+/// A finite value stays finite: past the largest it becomes that.
 template <class Real>
 Real held_as(double x) {
   if constexpr (std::is_same_v<Real, float>) {
@@ -215,67 +215,56 @@ void convert_each(const From* __restrict from, std::ptrdiff_t from_stride, std::
   }
 }
 
-/// Float16 numbers that lie next to each other, in whole vectors; returns how many that were.
+/// How many float16 numbers an instruction converts; 0: there is none.
 #if defined(__F16C__)
-template <class Real>
-std::size_t read_vectors(const F16* from, std::size_t count, Real* to) {
-  std::size_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    float part[8];
-    _mm256_storeu_ps(part, _mm256_cvtph_ps(_mm_loadu_si128(
-                               static_cast<const __m128i*>(static_cast<const void*>(from + i)))));
-    for (std::size_t k = 0; k < 8; ++k) to[i + k] = static_cast<Real>(part[k]);
-  }
-  return i;
+inline constexpr std::size_t kHalves = 8;
+inline void widen_halves(const F16* from, float* to) {
+  const void* const at = from;
+  _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(at))));
 }
-
-template <class Real>
-std::size_t write_vectors(const Real* from, std::size_t count, F16* to) {
-  std::size_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    float part[8];
-    for (std::size_t k = 0; k < 8; ++k) part[k] = narrow(from[i + k]);
-    _mm_storeu_si128(static_cast<__m128i*>(static_cast<void*>(to + i)),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(part), _MM_FROUND_TO_NEAREST_INT));
-  }
-  return i;
+inline void narrow_halves(const float* from, F16* to) {
+  void* const at = to;
+  _mm_storeu_si128(static_cast<__m128i*>(at),
+                   _mm256_cvtps_ph(_mm256_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
 }
 #elif defined(__aarch64__)
+inline constexpr std::size_t kHalves = 4;
+inline void widen_halves(const F16* from, float* to) {
+  uint16x4_t halves;
+  __builtin_memcpy(&halves, from, sizeof halves);
+  vst1q_f32(to, vcvt_f32_f16(vreinterpret_f16_u16(halves)));
+}
+inline void narrow_halves(const float* from, F16* to) {
+  const uint16x4_t halves = vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(from)));
+  __builtin_memcpy(to, &halves, sizeof halves);
+}
+#else
+inline constexpr std::size_t kHalves = 0;
+inline void widen_halves(const F16* /*from*/, float* /*to*/) {}
+inline void narrow_halves(const float* /*from*/, F16* /*to*/) {}
+#endif
+
+/// Converts whole vectors of numbers side by side; returns how many numbers that were.
 template <class Real>
 std::size_t read_vectors(const F16* from, std::size_t count, Real* to) {
   std::size_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    uint16x4_t halves;
-    __builtin_memcpy(&halves, from + i, sizeof halves);
-    float part[4];
-    vst1q_f32(part, vcvt_f32_f16(vreinterpret_f16_u16(halves)));
-    for (std::size_t k = 0; k < 4; ++k) to[i + k] = static_cast<Real>(part[k]);
+  for (; kHalves > 0 && i + kHalves <= count; i += kHalves) {
+    float part[kAtOnce];
+    widen_halves(from + i, part);
+    for (std::size_t k = 0; k < kHalves; ++k) to[i + k] = static_cast<Real>(part[k]);
   }
   return i;
 }
-
 template <class Real>
 std::size_t write_vectors(const Real* from, std::size_t count, F16* to) {
   std::size_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    float part[4];
-    for (std::size_t k = 0; k < 4; ++k) part[k] = narrow(from[i + k]);
-    const uint16x4_t halves = vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(part)));
-    __builtin_memcpy(to + i, &halves, sizeof halves);
+  for (; kHalves > 0 && i + kHalves <= count; i += kHalves) {
+    float part[kAtOnce];
+    for (std::size_t k = 0; k < kHalves; ++k) part[k] = narrow(from[i + k]);
+    narrow_halves(part, to + i);
   }
   return i;
 }
-#else
-template <class Real>
-std::size_t read_vectors(const F16*, std::size_t, Real*) {
-  return 0;
-}
-
-template <class Real>
-std::size_t write_vectors(const Real*, std::size_t, F16*) {
-  return 0;
-}
-#endif
 
 template <class Element, class Real>
 void read_as(const void* from, std::ptrdiff_t stride, std::size_t count, Real* to) {
@@ -309,45 +298,41 @@ void write_as(const Real* from, std::size_t count, void* to, std::ptrdiff_t stri
   }
 }
 
-/// `For` is what an instruction set's kernels are instantiated for, a vector or a number.
-/// Conversions are the same for all.
-template <class For, class Real>
-void read(ElementType type, const void* from, std::ptrdiff_t stride, std::size_t count, Real* to) {
+/// Calls function(element) with the type of elements in memory; not of masks.
+template <class Function>
+void with_type(ElementType type, Function&& function) {
   switch (type) {
     case ElementType::kF32:
-      return read_as<float>(from, stride, count, to);
+      return function(float{});
     case ElementType::kF64:
-      return read_as<double>(from, stride, count, to);
+      return function(double{});
     case ElementType::kBf16:
-      return read_as<Bf16>(from, stride, count, to);
+      return function(Bf16{});
     case ElementType::kF16:
-      return read_as<F16>(from, stride, count, to);
+      return function(F16{});
     case ElementType::kI8:
-      return read_as<I8>(from, stride, count, to);
+      return function(I8{});
     case ElementType::kF8E4M3:
-      return read_as<F8E4M3>(from, stride, count, to);
+      return function(F8E4M3{});
     case ElementType::kMask:
       return;
   }
 }
 
+/// An instruction set's kernels are instantiated for `For`, a vector or a number. Conversions are
+/// the same for all.
+template <class For, class Real>
+void read(ElementType type, const void* from, std::ptrdiff_t stride, std::size_t count, Real* to) {
+  with_type(type, [&](auto element) { read_as<decltype(element)>(from, stride, count, to); });
+}
+
 template <class For, class Real>
 void write(ElementType type, const Real* from, std::size_t count, void* to, std::ptrdiff_t stride) {
-  switch (type) {
-    case ElementType::kF32:
-      return write_as<float>(from, count, to, stride);
-    case ElementType::kF64:
-      return write_as<double>(from, count, to, stride);
-    case ElementType::kBf16:
-      return write_as<Bf16>(from, count, to, stride);
-    case ElementType::kF16:
-      return write_as<F16>(from, count, to, stride);
-    case ElementType::kF8E4M3:
-      return write_as<F8E4M3>(from, count, to, stride);
-    case ElementType::kI8:  // needs a scale
-    case ElementType::kMask:
-      return;
-  }
+  with_type(type, [&](auto element) {
+    using Element = decltype(element);
+    if constexpr (!std::is_same_v<Element, I8>)  // needs a scale
+      write_as<Element>(from, count, to, stride);
+  });
 }
 
 /// Quotients are rounded by adding a number whose last bit is 1; the sum's last byte is the result.

@@ -114,7 +114,7 @@ void score_heads(const EdgeRows& rows, std::size_t edges, const Real* query, std
 }
 
 /// Calls function(M) with the number of vectors that a head has where that is 1, 2 or 4, else 0.
-/// Of vectors narrower than V it is odd: two of them would be one of the next width.
+/// The number is odd for vectors narrower than V: two of them would be one of the next width.
 template <class V, class Lanes, class Function>
 HEED_INLINE void with_vectors_of_head(std::size_t vectors, Function&& function) {
   if (vectors == 1) return function(std::integral_constant<std::size_t, 1>{});

@@ -34,7 +34,7 @@ HEED_INLINE V polynomial(V f) {
   return q;
 }
 
-/// What 2^(x - whole) is computed with, for whole numbers up to kMostWhole. The difference itself
+/// The constants of 2^(x - whole), for whole numbers up to kMostWhole. The difference itself
 /// is never there, so that none of x's digits is lost to it.
 template <class V>
 struct Exponent {

@@ -7,7 +7,7 @@
 //
 //   HEED_..._KERNEL(result, name, parameters)
 //
-// Element is the type of numbers in memory, Real that of the arithmetic.
+// Element is the type of values in memory, Real the type of the arithmetic.
 
 #ifndef HEED_PANEL_KERNEL
 #define HEED_PANEL_KERNEL(result, name, parameters)
@@ -93,23 +93,23 @@ HEED_PRODUCT_KERNEL(void, softmax,
                     (std::size_t vectors, Real* scores, const KeyRanges& keys, std::size_t pending,
                      const RowState<Real>& rows, std::size_t accumulated))
 
-/// The last part of `softmax` alone, for a row_max that is final: scores become
-/// probabilities exp2(score - row_max), row_sum[r] grows by them.
+/// Only the last step of `softmax`, for a row_max that is final: scores become probabilities
+/// exp2(score - row_max), row_sum[r] grows by them.
 HEED_PANEL_KERNEL(void, exponentials,
                   (std::size_t vectors, Real* scores, std::size_t keys, const Real* row_max,
                    Real* row_sum))
 
 /// Softmax backwards, for probabilities that are normalised: scores become probabilities
-/// exp2(score - rest - whole), and gradients of these become those of the scores' natural units,
+/// exp2(score - rest - whole), and their gradients become gradients of scores in natural units,
 /// probability * (gradient - delta); 0 where the score is -inf, whatever the gradient holds. The
 /// log-sum-exp is whole + rest; `whole` is a whole number of at most kMostWhole, of either sign.
 HEED_PANEL_KERNEL(void, softmax_gradient,
                   (std::size_t vectors, Real* scores, std::size_t keys, const Real* whole,
                    const Real* rest, const Real* delta, Real* gradients))
 
-/// `scores` and `softmax` fused, for scores that no option changes: probs[j][r] becomes what
-/// the two would leave there, except that row_max may move at other keys. `keys` is a multiple of
-/// row_padding.
+/// `scores` and `softmax` fused, for scores that no option changes: probs[j][r] becomes the
+/// probability that the two would leave there, except that row_max may move at other keys. `keys`
+/// is a multiple of row_padding.
 HEED_PRODUCT_KERNEL(void, qk_softmax,
                     (std::size_t vectors, const RowsView<Element>& key, std::size_t keys,
                      const Element* panel, std::size_t features, Real* probs, std::size_t pending,
@@ -125,17 +125,15 @@ HEED_PANEL_KERNEL(void, argmax,
 /// accumulators[x][r] += sum of probs[j][r] * value[j][x] over the keys j that r's vector needs,
 /// summed in runs: the first of `first_run` keys, the others of `run`; pairs in runs of at most 64.
 /// `fresh` starts from zero. Reads and writes up to `features` rounded up to row_padding. Pairs add
-/// the probabilities, as they are rounded, to row_sum; of `rows` others read the accumulators
-/// alone.
+/// the rounded probabilities to row_sum; other kernels use only the accumulators of `rows`.
 HEED_PRODUCT_KERNEL(void, accumulate,
                     (std::size_t vectors, const ValueView<Element>& value, const KeyRanges& keys,
                      std::size_t first_run, const Real* probs, const RowState<Real>& rows,
                      std::size_t features))
 
 /// sums[x][r] += sum of panel[j][r] * value[j][x] over all j < keys, summed in runs as `accumulate`
-/// does, and of pairs in one, for a panel as pack_query lays it out; what it says of scales is not
-/// looked at. `fresh` starts from zero. Reads and writes up to `features` rounded up to
-/// row_padding.
+/// does; pairs are summed in one run. The panel lies as pack_query lays it; its line of factors is
+/// not read. `fresh` starts from zero. Reads and writes up to `features` rounded up to row_padding.
 HEED_PRODUCT_KERNEL(void, multiply_panel,
                     (std::size_t vectors, const ValueView<Element>& value, std::size_t keys,
                      const Element* panel, Real* sums, std::size_t features, bool fresh))
@@ -149,8 +147,8 @@ HEED_PANEL_KERNEL(void, finish,
                    std::size_t features, Real* const* out_rows, std::size_t row_count,
                    std::ptrdiff_t feature_stride, bool past_caches))
 
-/// to[x][r] = accumulators[x][r] / row_sum[r], and 0 where row_sum is 0, for x < features: what
-/// `finish` writes, left in a panel. Works in place too.
+/// to[x][r] = accumulators[x][r] / row_sum[r], and 0 where row_sum is 0, for x < features: the
+/// results of `finish`, left in a panel. Works in place too.
 HEED_PANEL_KERNEL(void, normalise,
                   (std::size_t vectors, const Real* accumulators, const Real* row_sum,
                    std::size_t features, Real* to))
@@ -185,16 +183,17 @@ HEED_ROW_PRODUCT(void, row_query,
 
 /// scores[j * pitch + h] = <row j, query h> for j < rows.count, h < queries; the other lanes stay.
 /// Queries lie as row_query lays them, one after the other. Pairs of bfloat16 take queries of
-/// bfloat16, those of integers any: finite ones are rounded to 1 / 32767 of their largest number.
+/// bfloat16. Pairs of integers take any: finite queries are rounded to 1 / 32767 of their largest
+/// value.
 HEED_ROW_PRODUCT(void, row_scores,
                  (const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
                   std::size_t pitch))
 
 /// sums[h][x] += the sum over j < rows.count of weights[j * pitch + h] * row j [x], rows in order,
-/// for h < queries; totals[h] += that of the weights. sums is [queries][padded features], in the
+/// for h < queries; totals[h] += the sum of the weights. sums is [queries][padded features], in the
 /// order of RowOrder; features that do not count are summed too, or not. Pairs take kMostRows rows
-/// at most and round weights, to bfloat16 or, scaled, to 1 / 32767 of the largest of these;
-/// bfloat16 before they are totalled.
+/// at most and round weights: to bfloat16, and then they total the rounded ones, or, times scales,
+/// to 1 / 32767 of the largest.
 HEED_ROW_PRODUCT(void, row_values,
                  (const StoredRows& rows, const Real* weights, std::size_t pitch,
                   std::size_t queries, Real* sums, Real* totals))
@@ -209,22 +208,22 @@ HEED_ROW_KERNEL(void, row_probs,
                  Real* row_max, Real* row_sum, Real* sums, std::size_t padded))
 
 /// Attention of up to kAttendQueries queries, over as many keys as values: `turn` keys are read and
-/// then their values, which is a multiple of kRunRows up to kMostRows. Scores are what row_scores
-/// makes of the keys, probabilities what row_probs makes of those; row_values adds them to
-/// row_sum[h], and their products to `sums`. How rows are divided between calls changes nothing, if
-/// all but the last have a multiple of `turn`.
+/// then their values; `turn` is a multiple of kRunRows up to kMostRows. row_scores makes the
+/// scores, row_probs the probabilities; row_values adds them to row_sum[h], and their products to
+/// `sums`. How rows are divided between calls changes nothing, if all calls except the last have a
+/// multiple of `turn`.
 HEED_ROW_PRODUCT(void, row_attend,
                  (const StoredRows& keys, const StoredRows& values, const Real* query,
                   std::size_t queries, std::size_t turn, Real* row_max, Real* row_sum, Real* sums))
 
 // ---- Nodes of graphs --------------------------------------------------------------------------
-// False if a score, or what else is computed per edge and head, is not finite, or for gradients a
-// log-sum-exp is beyond kFarLogSum: results are then of no use. `features` and `value_features` are
-// multiples of feature_padding.
+// They return false if a score or gradient of an edge is not finite, or for gradients a log-sum-exp
+// is beyond kFarLogSum: results are then of no use. `features` and `value_features` are multiples
+// of feature_padding.
 
 /// Softmax over all edges of a node: out[h] = the weighted sum of values, row_max (the largest
-/// score, log2 units) and row_sum, relative to that, are [heads]. weights, unless nullptr, are
-/// those of values, [edges][heads].
+/// score, log2 units) and row_sum, relative to that, are [heads]. `weights`, unless nullptr, are
+/// the probabilities divided by row_sum, [edges][heads].
 HEED_NODE_KERNEL(bool, attend_node,
                  (const NodeEdges<Real>& node, Real* row_max, Real* row_sum, Real* out,
                   Real* weights))
@@ -237,8 +236,8 @@ HEED_NODE_KERNEL(bool, node_gradient,
                   Real* delta, Real* grad_query))
 
 /// Gradients of a source, from edges e that lead to destinations[e]: with prob = exp2(score - lse),
-/// grad_key (+)= the sum of factor * prob * (<grad, value> - delta) * query, grad_value (+)= that
-/// of prob * grad. stats is [nodes][2][heads]: lse and delta of all nodes. `fresh` starts from
+/// grad_key (+)= the sum of factor * prob * (<grad, value> - delta) * query, grad_value (+)= the
+/// sum of prob * grad. stats is [nodes][2][heads]: lse and delta of all nodes. `fresh` starts from
 /// zero.
 HEED_NODE_KERNEL(bool, source_gradient,
                  (const NodeEdges<Real>& node, Real factor, const Real* stats,
@@ -258,14 +257,14 @@ HEED_NUMBER_KERNEL(bool, all_finite, (const Real* numbers, std::size_t count))
 HEED_NUMBER_KERNEL(double, inner_product, (const Real* a, const Real* b, std::size_t count))
 
 /// to[i] = the i-th element of `from` (no mask), `stride` elements apart, as Real, scales aside:
-/// exact, except that float64 read as float32 rounds to nearest even, and what is finite stays it:
-/// past the largest number it becomes that.
+/// exact, except that float64 read as float32 rounds to nearest even; a finite value past the
+/// largest becomes the largest.
 HEED_NUMBER_KERNEL(void, read,
                    (ElementType type, const void* from, std::ptrdiff_t stride, std::size_t count,
                     Real* to))
 
 /// The i-th element of `to` (no mask, not kI8), `stride` elements apart, = from[i] rounded to
-/// nearest even. kF8E4M3 has no infinity: what is past its largest number becomes that.
+/// nearest even. kF8E4M3 has no infinity: values past its largest become that.
 HEED_NUMBER_KERNEL(void, write,
                    (ElementType type, const Real* from, std::size_t count, void* to,
                     std::ptrdiff_t stride))

@@ -21,7 +21,7 @@
 namespace heed {
 namespace {
 
-/// What products are made of: one number times another.
+/// Products of one value times another.
 template <class V>
 struct Single {
   static constexpr bool kIsNumber = true;       ///< of which features lie side by side

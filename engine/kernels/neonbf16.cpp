@@ -1,5 +1,4 @@
-// What Armv8.6's BF16 adds to NEON: products of pairs. All other kernels are those of neon.cpp,
-// which has the tables.
+// Armv8.6's BF16 adds products of pairs to NEON. All other kernels are compiled for neon.
 #include "engine/kernels/pairs.hpp"
 
 namespace heed {

@@ -1,6 +1,6 @@
 // Attention and its gradients for nodes of a graph with few edges: all of one node in one call.
-// What the general way does between the products, for lanes that few heads leave empty, costs more
-// than the products there.
+// The general way has steps between the products whose lanes few heads leave empty; there they cost
+// more than the products.
 //
 // Heads are taken in groups of G, which divides the lanes, and the numbers of edges and heads lie
 // without gaps. Two heads in a vector of eight lanes:
@@ -20,33 +20,12 @@
 namespace heed {
 namespace {
 
-/// Lane i of the result is lane i ^ k of x, which has at most eight.
-template <std::size_t k, class V>
-HEED_INLINE V exchange_lanes(V x) {
-#if defined(__AVX__)
-  if constexpr (sizeof(V) == 32) {
-    if constexpr (k == 4) return V(_mm256_permute2f128_ps(x, x, 1));
-    if constexpr (k == 2) return V(_mm256_permute_ps(x, 0x4e));
-    if constexpr (k == 1) return V(_mm256_permute_ps(x, 0xb1));
-  }
-#endif
-#if defined(__SSE2__)
-  if constexpr (sizeof(V) == 16) {
-    if constexpr (k == 2) return V(_mm_shuffle_ps(x, x, 0x4e));
-    if constexpr (k == 1) return V(_mm_shuffle_ps(x, x, 0xb1));
-  }
-#elif defined(__aarch64__)
-  if constexpr (k == 2) return V(vextq_f32(x, x, 2));
-  if constexpr (k == 1) return V(vrev64q_f32(x));
-#endif
-}
-
-/// Every lane becomes the sum, or by `combine` something else, of those that equal it modulo G.
+/// Every lane becomes the sum, or whatever `combine` makes, of the lanes that equal it modulo G.
 template <std::size_t G, class V, class Combine>
 HEED_INLINE V fold_lanes(V x, Combine&& combine) {
   unroll<log2_of(kLanes<V> / G)>([&](auto i) HEED_INLINE_LAMBDA {
     constexpr std::size_t k = kLanes<V> / (std::size_t{2} << i);
-    x = combine(x, exchange_lanes<k>(x));
+    x = combine(x, pick_lanes(x, x, [](std::size_t lane) { return lane ^ k; }));
   });
   return x;
 }

@@ -1,4 +1,4 @@
-// What kernels are given and leave behind: matrices, rows and edges where they lie, ranges of keys,
+// Operands and results of kernels: matrices, rows and edges where they lie, ranges of keys,
 // rows to fetch ahead, and the state of online softmax. As table.hpp, which has the kernels, it has
 // nothing inline that could be emitted twice.
 #pragma once
@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <type_traits>
 
-/// What a kernel's caller has to keep to. Builds with sanitizers, which define
-/// HEED_CHECKS_CONTRACTS, look and end with a message where somebody does not; others trust their
+/// A condition that a kernel's caller must keep to. Builds with sanitizers, which define
+/// HEED_CHECKS_CONTRACTS, check it and end with a message where it is broken; others trust their
 /// callers.
 #if defined(HEED_CHECKS_CONTRACTS)
 #include <cstdio>
@@ -32,7 +32,7 @@ inline constexpr std::size_t kAlignment = 64;
 inline constexpr std::size_t kMaxVectors = 3;
 inline constexpr std::size_t kMaxPanel = 48;
 
-/// What a number in memory is.
+/// The type of a value in memory.
 enum class ElementType : std::uint8_t {
   kF32,
   kF64,
@@ -113,7 +113,7 @@ struct KeyRanges {
   return ranges;
 }
 
-/// What `ranges` have of the keys [begin, end), counted from `begin`.
+/// The keys of `ranges` that are in [begin, end), counted from `begin`.
 [[gnu::always_inline]] constexpr KeyRanges clipped(const KeyRanges& ranges, std::size_t begin,
                                                    std::size_t end) {
   KeyRanges inside{};
@@ -129,7 +129,7 @@ struct KeyRanges {
 /// Rows of a matrix that edges point at, in the type that they are stored in: edge e's is row
 /// source[e], and its heads lie head_stride apart, the features of each side by side.
 struct EdgeRows {
-  ElementType type;  ///< Real, or for float also those of 16 bits
+  ElementType type;  ///< Real, or for float also a type of 16 bits
   const void* data;
   const std::int32_t* source;
   std::ptrdiff_t stride, head_stride;  ///< bytes
@@ -188,7 +188,7 @@ struct StoredRows {
   /// So many rows are in kMostRuns runs at most, wherever they lie.
   static constexpr std::size_t kMostRows = kRunRows * kMostRuns;
 
-  ElementType type;       ///< Real, or for float also those of 16 and 8 bits
+  ElementType type;       ///< Real, or for float also a type of 16 or 8 bits
   std::ptrdiff_t stride;  ///< bytes
   std::ptrdiff_t next_stride;
   std::size_t count;
@@ -339,7 +339,7 @@ class Ahead {
   std::size_t lines_ = 0;       ///< left of it; 0: nothing is left at all
 };
 
-/// What online softmax remembers of a panel's rows from one key block to the next.
+/// The state of online softmax for a panel's rows, kept from one key block to the next.
 template <class Real>
 struct RowState {
   /// [pitch] What probabilities are relative to, log2 units; kNoRowMax at first. It is lazy: it
@@ -359,8 +359,8 @@ inline constexpr Real kNoRowMax = std::is_same_v<Real, float>
                                       ? static_cast<Real>(-3.402823466e+38F)
                                       : static_cast<Real>(-1.7976931348623157e+308);
 
-/// What a finite score past the other end counts as. The largest number is not it, because as a
-/// row_max that stands for +inf.
+/// A finite score past the other end counts as this, not as the largest number: as a row_max that
+/// stands for +inf.
 template <class Real>
 inline constexpr Real kHighestScore = std::is_same_v<Real, float>
                                           ? static_cast<Real>(0x1.fffffcp127F)

@@ -53,7 +53,7 @@ inline constexpr bool kIsAvx512 = false;
 template <class V>
 inline constexpr bool kIsNeon = std::is_base_of_v<xsimd::neon64, typename V::arch_type>;
 
-/// Of the architectures built here, only sse2 has no fused multiply-add.
+/// Only sse2 of the architectures built here has no fused multiply-add.
 template <class V>
 inline constexpr bool kFusesMultiplyAdd = !std::is_same_v<typename V::arch_type, xsimd::sse2>;
 
@@ -79,6 +79,28 @@ HEED_INLINE void store(RealOf<V>* to, V x) {
   x.store_aligned(to);
 }
 
+template <class V>
+using BitsOf =
+    Vec<std::conditional_t<kIsFloat<V>, std::uint32_t, std::uint64_t>, typename V::arch_type>;
+
+/// The bits of numbers as integers, and back.
+template <class V>
+HEED_INLINE BitsOf<V> to_bits(V x) {
+#if XSIMD_VERSION_MAJOR < 9
+  return xsimd::bitwise_cast<BitsOf<V>>(x);
+#else
+  return xsimd::bitwise_cast<typename BitsOf<V>::value_type>(x);
+#endif
+}
+template <class V>
+HEED_INLINE V from_bits(BitsOf<V> bits) {
+#if XSIMD_VERSION_MAJOR < 9
+  return xsimd::bitwise_cast<V>(bits);
+#else
+  return xsimd::bitwise_cast<RealOf<V>>(bits);
+#endif
+}
+
 /// Whether stream() goes past the caches.
 #if defined(__SSE2__)
 template <class V>
@@ -97,17 +119,15 @@ HEED_INLINE std::size_t misaligned(const RealOf<V>* at) {
 /// Stores x to an aligned place without reading what is there into a cache first.
 template <class V>
 HEED_INLINE void stream(RealOf<V>* to, V x) {
+  [[maybe_unused]] void* const at = to;
 #if defined(__AVX512F__)
-  if constexpr (sizeof(V) == 64 && kIsFloat<V>) return _mm512_stream_ps(to, x);
-  if constexpr (sizeof(V) == 64 && !kIsFloat<V>) return _mm512_stream_pd(to, x);
+  if constexpr (sizeof(V) == 64) return _mm512_stream_si512(static_cast<__m512i*>(at), to_bits(x));
 #endif
 #if defined(__AVX__)
-  if constexpr (sizeof(V) == 32 && kIsFloat<V>) return _mm256_stream_ps(to, x);
-  if constexpr (sizeof(V) == 32 && !kIsFloat<V>) return _mm256_stream_pd(to, x);
+  if constexpr (sizeof(V) == 32) return _mm256_stream_si256(static_cast<__m256i*>(at), to_bits(x));
 #endif
 #if defined(__SSE2__)
-  if constexpr (sizeof(V) == 16 && kIsFloat<V>) return _mm_stream_ps(to, x);
-  if constexpr (sizeof(V) == 16 && !kIsFloat<V>) return _mm_stream_pd(to, x);
+  if constexpr (sizeof(V) == 16) return _mm_stream_si128(static_cast<__m128i*>(at), to_bits(x));
 #endif
   store<V>(to, x);
 }
@@ -179,28 +199,6 @@ HEED_INLINE V at_most(RealOf<V> bound, V x) {
   return xsimd::min(V(bound), x);
 #else
   return xsimd::min(x, V(bound));
-#endif
-}
-
-template <class V>
-using BitsOf =
-    Vec<std::conditional_t<kIsFloat<V>, std::uint32_t, std::uint64_t>, typename V::arch_type>;
-
-/// The bits of numbers as integers, and back.
-template <class V>
-HEED_INLINE BitsOf<V> to_bits(V x) {
-#if XSIMD_VERSION_MAJOR < 9
-  return xsimd::bitwise_cast<BitsOf<V>>(x);
-#else
-  return xsimd::bitwise_cast<typename BitsOf<V>::value_type>(x);
-#endif
-}
-template <class V>
-HEED_INLINE V from_bits(BitsOf<V> bits) {
-#if XSIMD_VERSION_MAJOR < 9
-  return xsimd::bitwise_cast<V>(bits);
-#else
-  return xsimd::bitwise_cast<RealOf<V>>(bits);
 #endif
 }
 

@@ -95,8 +95,8 @@ void finish(const Real* accumulators, const Real* row_sum, std::size_t features,
   const std::size_t whole = squared_features<V>(features, feature_stride);
   const bool streams = past_caches && kStreams<V> && whole > 0 && row_count > 0;
   const std::size_t prefetched = streams ? 0 : whole;
-  // Squares after the first begin where a vector of the first row is aligned, as are those of the
-  // others in most tensors.
+  // Squares after the first begin where a vector of the first row is aligned, as vectors of the
+  // other rows are in most tensors.
   const std::size_t second = streams ? n - misaligned<V>(out_rows[0]) : n;
   prefetch_rows<1>(out_rows, 0, row_count < n ? row_count : n, prefetched);
   unroll<W>([&](auto w) HEED_INLINE_LAMBDA {

@@ -12,8 +12,8 @@
 //   values        packed, [feature block][(keys + 1) / 2][value_block]
 //
 // Queries keep their bits: of their scale only the power of two is multiplied in, and the rest, 1
-// to 2, multiplies their scores. The panel's order is also that of the second operand of matrix
-// units, [k / 2][column][2].
+// to 2, multiplies their scores. The panel's order is also the order of a matrix unit's second
+// operand, [k / 2][column][2].
 #pragma once
 
 #include "engine/kernels/matmul.hpp"
@@ -45,7 +45,7 @@ HEED_INLINE __m512i round_to_half(V numbers) {
   return _mm512_castsi256_si512((__m256i)_mm512_cvtneps_pbh(numbers));
 }
 
-/// Those of `lower`, then those of `upper`.
+/// The rounded values of `lower`, then of `upper`.
 template <class V>
 HEED_INLINE V round_side_by_side(V lower, V upper) {
   const __m256i last = _mm512_castsi512_si256(round_to_half(upper));
@@ -80,13 +80,13 @@ HEED_INLINE V round_all_to_pairs(V lower, V upper) {
 }
 #else
 // BFDOT. BFMMLA does twice the work, but wants both operands four numbers deep, two rows to a
-// vector: keys could not be read where they lie, nor panels be those of other instruction sets.
+// vector: keys could not be read where they lie, nor would panels be as on other instruction sets.
 template <class V>
 HEED_INLINE V add_products(V a, V b, V c) {
   return V(vbfdotq_f32(c, vreinterpretq_bf16_f32(a), vreinterpretq_bf16_f32(b)));
 }
 
-/// Rounded to bfloat16, to nearest even: those of `lower`, then those of `upper`.
+/// Values rounded to bfloat16, to nearest even: first of `lower`, then of `upper`.
 template <class V>
 HEED_INLINE V round_side_by_side(V lower, V upper) {
   return V(vreinterpretq_f32_bf16(vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(lower), upper)));
@@ -104,7 +104,7 @@ HEED_INLINE V round_all_to_pairs(V lower, V upper) {
 }
 #endif
 
-/// What products are made of: pairs. The processor takes subnormal numbers for 0, and makes none.
+/// Products of pairs. The processor takes subnormal numbers for 0, and makes none.
 template <class V>
 struct Product {
   static constexpr bool kIsNumber = false;
@@ -113,14 +113,15 @@ struct Product {
   HEED_INLINE static V add(V a, V b, V c) { return add_products(a, b, c); }
 };
 
-/// How many numbers of bfloat16 stand for a float: one, rounded, or several that sum up to it.
+/// The components of bfloat16 that stand for a float: one, rounded, or several that sum up to it.
 struct OnePart {
   static constexpr std::size_t count = 1;
 };
 
 #if defined(__AVX512BF16__)
-/// What the next part of floats leaves of them: less than 2^-8. Parts are rounded, so that the
-/// signs of what follows may be any, and products left out do not add up. An infinity leaves NaN.
+/// Subtracts the next component of floats, which leaves less than 2^-8 of them. Components are
+/// rounded, so that the rest has any sign, and products left out do not add up. An infinity leaves
+/// NaN.
 template <class V>
 HEED_INLINE V without_part(V x) {
   const __m512i half = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x));

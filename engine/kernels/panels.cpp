@@ -1,5 +1,4 @@
 #include "engine/kernels/adjust.hpp"
-#include "engine/kernels/argmax.hpp"
 #include "engine/kernels/instance.hpp"
 #include "engine/kernels/matmul.hpp"
 #include "engine/kernels/pack.hpp"

@@ -99,7 +99,7 @@ template <>
 inline constexpr float kUnit<F8E4M3> = 256;
 #endif
 
-/// Where there is a conversion from float16, E4M3 over kUnit: sign and magnitude are those of a
+/// Where there is a conversion from float16, E4M3 over kUnit: it has the sign and magnitude of a
 /// float16 number with an exponent 8 less, subnormal or not. NaN becomes one of float16.
 template <class V>
 HEED_INLINE V read_vector(const F8E4M3* from) {

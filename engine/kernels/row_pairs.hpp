@@ -86,7 +86,7 @@ struct Products {
   using Real = RealOf<V>;
   static constexpr bool kScales = true;
 
-  /// Sums of words as they are, not yet numbers: those of 32 bits have room for all features.
+  /// Sums words as they are, not yet as numbers: sums of 32 bits have room for all features.
   HEED_INLINE static V total(V (&sums)[kLanes<V>]) {
     return V(Words::real_of_bits(sum_rows<V>(sums, typename Words::AddSums{})));
   }
@@ -185,7 +185,7 @@ void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, 
       score_queries<V, WholeProducts<V, I8>, 1>(rows, query, false, scores + h, pitch);
 }
 
-/// The weights of up to kMostRows rows for H queries, in pairs: those of rows 2i and 2i + 1. Lane l
+/// The weights of up to kMostRows rows for H queries, in pairs: of rows 2i and 2i + 1. Lane l
 /// of a vector of weights belongs to query l % H; as many rows as it has room for lie side by side.
 template <class V, class Words, std::size_t H>
 class PairedWeights {
@@ -221,7 +221,7 @@ class PairedWeights {
     return _mm512_set1_epi32(pairs_[line * H + h]);
   }
   HEED_INLINE Real total(std::size_t h) const { return totals_[h]; }
-  /// What sums are to be multiplied with.
+  /// Sums are multiplied with this in the end.
   HEED_INLINE Real unit(std::size_t h) const {
     return kIsScaled<typename Words::Element> ? units_[h] : 1;
   }
@@ -234,18 +234,6 @@ class PairedWeights {
   static constexpr std::size_t n = kLanes<V>;
   static constexpr std::size_t kRows = n / H;  ///< in a vector
 
-  struct Lanes {
-    alignas(kAlignment) std::int32_t numbers[n];
-    HEED_INLINE operator __m512i() const { return _mm512_load_si512(numbers); }
-  };
-  /// number(lane) in each lane.
-  template <class Number>
-  static constexpr Lanes lanes(Number number) {
-    Lanes all{};
-    for (std::size_t l = 0; l < n; ++l) all.numbers[l] = static_cast<std::int32_t>(number(l));
-    return all;
-  }
-
   /// Weights of kRows rows from row j on, 0 past the last row.
   HEED_INLINE __m512 line(std::size_t j) const {
     const std::size_t left = j < rows_.count ? (rows_.count - j) * H : 0;
@@ -256,15 +244,13 @@ class PairedWeights {
   /// after them, and keeps what it returns.
   template <class Line, class Function>
   HEED_INLINE void each_pairs(Line&& line, Function&& function) {
-    static constexpr Lanes kEven =
-        lanes([](std::size_t lane) { return lane / H * 2 * H + lane % H; });
-    static constexpr Lanes kOdd =
-        lanes([](std::size_t lane) { return (lane / H * 2 + 1) * H + lane % H; });
     for (std::size_t j = 0; j < rows_.count; j += 2 * kRows) {
-      const __m512 a = line(j);
-      const __m512 b = line(j + kRows);
-      _mm512_store_si512(pairs_ + j / 2 * H, function(_mm512_permutex2var_ps(a, kEven, b),
-                                                      _mm512_permutex2var_ps(a, kOdd, b)));
+      const V a(line(j));
+      const V b(line(j + kRows));
+      const V even = pick_lanes(a, b, [](std::size_t lane) { return lane / H * 2 * H + lane % H; });
+      const V odd =
+          pick_lanes(a, b, [](std::size_t lane) { return (lane / H * 2 + 1) * H + lane % H; });
+      _mm512_store_si512(pairs_ + j / 2 * H, function(even, odd));
     }
   }
 
@@ -272,10 +258,8 @@ class PairedWeights {
   template <class Add>
   HEED_INLINE static V over_rows(V all, Add add) {
     unroll<log2_of(kRows)>([&](auto i) HEED_INLINE_LAMBDA {
-      static constexpr std::size_t kDistance = H << i;
-      static constexpr Lanes kOther =
-          lanes([](std::size_t lane) { return (lane + kDistance) % n; });
-      all = add(all, V(_mm512_permutexvar_ps(kOther, all)));
+      constexpr std::size_t distance = H << i;
+      all = add(all, pick_lanes(all, all, [](std::size_t lane) { return (lane + distance) % n; }));
     });
     return all;
   }
@@ -303,13 +287,12 @@ class PairedWeights {
   };
 
   HEED_INLINE void round_integers() {
-    static constexpr Lanes kRow = lanes([](std::size_t lane) { return lane / H; });
-    static constexpr Lanes kQuery = lanes([](std::size_t lane) { return lane % H; });
     const auto scaled = [&](std::size_t j) HEED_INLINE_LAMBDA {
       const std::size_t left = j < rows_.count ? rows_.count - j : 0;
-      const __m512 scales = _mm512_maskz_loadu_ps(
-          static_cast<__mmask16>(first(left < kRows ? left : kRows)), rows_.scales + j);
-      return _mm512_mul_ps(line(j), _mm512_permutexvar_ps(kRow, scales));
+      const V scales(_mm512_maskz_loadu_ps(
+          static_cast<__mmask16>(first(left < kRows ? left : kRows)), rows_.scales + j));
+      const auto row = [](std::size_t lane) { return lane / H; };
+      return _mm512_mul_ps(line(j), pick_lanes(scales, scales, row));
     };
     V largest(Real{0});
     unsigned special = 0;  // lanes with weights that are not finite
@@ -322,7 +305,7 @@ class PairedWeights {
       total.add(V(line(j)));
     }
     largest = over_rows(largest, [](V a, V b) HEED_INLINE_LAMBDA { return xsimd::max(a, b); });
-    largest = _mm512_permutexvar_ps(kQuery, largest);
+    largest = pick_lanes(largest, largest, [](std::size_t lane) { return lane % H; });
     const __mmask16 zero = _mm512_cmp_ps_mask(largest, _mm512_setzero_ps(), _CMP_EQ_OQ);
     const __mmask16 divides = _mm512_cmp_ps_mask(largest, _mm512_set1_ps(kSmallest), _CMP_GT_OQ);
     for (std::size_t step = n / 2; step >= H; step /= 2) special |= special >> step;

@@ -28,7 +28,7 @@ class NextPieces {
         begin_(begin),
         end_(row_bytes),
         count_(prefetches && begin % kPiece == 0 ? run.next_count : 0) {}
-  /// What follows row j; if nothing does, row j, which is at hand.
+  /// The row that follows row j; if none does, row j, which is at hand.
   HEED_INLINE const char* row(const StoredRows& rows, std::size_t j) const {
     return (j < count_ ? rows.next(run_, j) : rows.row(run_, j)) + begin_;
   }
@@ -80,7 +80,7 @@ struct WholeProducts {
   /// Element i: the sum over features of sums[i].
   HEED_INLINE static V total(V (&sums)[kLanes<V>]) { return sum_rows<V>(sums); }
 
-  /// What scores are multiplied with.
+  /// Scores are multiplied with these.
   template <std::size_t H>
   HEED_INLINE static V factors(const Real* /*query*/, const RowOrder& /*order*/) {
     return V(kUnit<Element>);
@@ -150,7 +150,7 @@ void score_queries(const StoredRows& rows, const Real* query, bool prefetches, R
         const char* next[K];
         unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
           constexpr std::size_t place = i * K + k;
-          // The last row stands in for those that are missing.
+          // The last row stands in for missing ones.
           const std::size_t index = j + (place < count ? place : count - 1);
           at[k] = rows.row(run, index);
           next[k] = index < next_count ? rows.next(run, index) : at[k];
@@ -301,14 +301,6 @@ template <class V, class Real = RealOf<V>>
     (V::load_unaligned(sums + x) * factor).store_unaligned(sums + x);
 }
 
-/// Fills the last vector of n lanes up with scores that count nowhere: the number of all.
-template <std::size_t n, class Real>
-HEED_INLINE std::size_t fill_up(Real* scores, std::size_t count) {
-  const std::size_t whole = (count + n - 1) / n * n;
-  for (std::size_t i = count; i < whole; ++i) scores[i] = -kInfinity<Real>;
-  return whole;
-}
-
 /// Lanes of no query get probabilities of 0 whatever their scores.
 template <class V, class Real = RealOf<V>>
 void row_probs(std::size_t keys, std::size_t pitch, std::size_t queries, Real* scores,
@@ -317,7 +309,8 @@ void row_probs(std::size_t keys, std::size_t pitch, std::size_t queries, Real* s
   HEED_CONTRACT(keys > 0 && pitch >= queries && pitch <= kMaxPanel);
   HEED_CONTRACT(pitch % n == 0 || n % pitch == 0);
   const std::size_t width = pitch < n ? n : pitch;
-  const std::size_t whole = fill_up<n>(scores, keys * pitch);
+  const std::size_t whole = (keys * pitch + n - 1) / n * n;
+  for (std::size_t i = keys * pitch; i < whole; ++i) scores[i] = -kInfinity<Real>;  // count nowhere
   alignas(kAlignment) Real most[kMaxPanel];
   for (std::size_t h = 0; h < pitch; ++h)
     for (std::size_t l = h; l < width; l += pitch)
@@ -338,36 +331,6 @@ void row_probs(std::size_t keys, std::size_t pitch, std::size_t queries, Real* s
     const V top = load<V>(most + l);
     for (std::size_t i = l; i < whole; i += width)
       store<V>(scores + i, exp2_of(at_most(kLargest<Real>, load<V>(scores + i)) - top));
-  }
-}
-
-/// The same of H queries, [key][query].
-template <class V, std::size_t H, class Real = RealOf<V>>
-HEED_INLINE void scores_to_probs(Real* scores, std::size_t keys, Real* row_max, Real* row_sum,
-                                 Real* sums, std::size_t padded) {
-  constexpr std::size_t n = kLanes<V>;
-  const std::size_t whole = fill_up<n>(scores, keys * H);
-  alignas(kAlignment) Real lanes[n];
-  const auto in_lanes = [&]() HEED_INLINE_LAMBDA {
-    if constexpr (H == 1) return V(*row_max);
-    unroll<n>([&](auto l) HEED_INLINE_LAMBDA { lanes[l] = row_max[l % H]; });
-    return load<V>(lanes);
-  };
-  V most = in_lanes();
-  const V outgrown = most + V(kRescaleThreshold<Real>);
-  bool moves = false;
-  for (std::size_t i = 0; i < whole; i += n)
-    moves = moves || xsimd::any(load<V>(scores + i) > outgrown);
-  if (__builtin_expect(moves, false)) {
-    for (std::size_t h = 0; h < H; ++h)
-      move_row_max<V>(scores + h, keys, H, row_max + h, row_sum + h, sums + h * padded, padded);
-    most = in_lanes();
-  }
-  const bool infinite = xsimd::any(most == V(kLargest<Real>));  // else no score is
-  for (std::size_t i = 0; i < whole; i += n) {
-    V score = load<V>(scores + i);
-    if (__builtin_expect(infinite, false)) score = at_most(kLargest<Real>, score);
-    store<V>(scores + i, exp2_of(score - most));
   }
 }
 
@@ -397,8 +360,8 @@ template <class V, class Score, class Sum, class Real = RealOf<V>>
       Real* const these = scores + h * most;
       score_rows(key_group, query + h * stride, some, these, some);
       be_fetched(key_group);
-      scores_to_probs<V, some>(these, key_group.count, row_max + h, row_sum + h, sums + h * padded,
-                               padded);
+      row_probs<V>(key_group.count, some, some, these, row_max + h, row_sum + h, sums + h * padded,
+                   padded);
     });
     StoredRows value_group = value_groups.next();
     each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {

@@ -47,21 +47,15 @@ void multiply_row(const Real* row, std::ptrdiff_t stride, const Real* panel, std
 }
 
 template <class Real>
-void score_keys(const RowsView<Real>& key, std::size_t begin, std::size_t end, const Real* panel,
-                std::size_t features, Real* out, std::size_t pitch) {
-  for (std::size_t j = begin; j < end; ++j)
-    multiply_row(key.data + static_cast<std::ptrdiff_t>(j) * key.row_stride, 1, panel, pitch, 0,
-                 features, PanelGeometry::run, out + j * pitch, true);
-}
-
-template <class Real>
 void scores(std::size_t vectors, const RowsView<Real>& key, const KeyRanges& keys,
             const Real* panel, std::size_t features, Real* out) {
   HEED_CONTRACT(keys.hold_for(vectors));
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t w = 0; w < vectors; ++w)
-    score_keys(key, keys.begin[w], keys.end[w], panel + w * kLanes<Real>, features,
-               out + w * kLanes<Real>, pitch);
+    for (std::size_t j = keys.begin[w]; j < keys.end[w]; ++j)
+      multiply_row(key.data + static_cast<std::ptrdiff_t>(j) * key.row_stride, 1,
+                   panel + w * kLanes<Real>, pitch, 0, features, PanelGeometry::run,
+                   out + j * pitch + w * kLanes<Real>, true);
 }
 
 template <class Real>
@@ -126,52 +120,54 @@ Real tanh_of_exponent(Real t) {
   return static_cast<Real>(__builtin_copysign(e / (e + 2), t));
 }
 
+/// Calls function(score, r, j) for the keys that the vector of query row r needs, in order of keys.
+template <class Real, class Function>
+void each_score(Real* scores, const KeyRanges& keys, std::size_t vectors, Function&& function) {
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t w = 0; w < vectors; ++w)
+    for (std::size_t j = keys.begin[w]; j < keys.end[w]; ++j)
+      for (std::size_t r = w * kLanes<Real>; r < (w + 1) * kLanes<Real>; ++r)
+        function(scores[j * pitch + r], r, j);
+}
+
 template <class Real>
 void softcap(std::size_t vectors, Real* scores, std::size_t keys, Real factor) {
-  for (std::size_t i = 0; i < keys * vectors * kLanes<Real>; ++i)
-    scores[i] = tanh_of_exponent(scores[i]) * factor;
+  each_score(scores, all_keys(keys), vectors, [&](Real& score, std::size_t, std::size_t) {
+    score = tanh_of_exponent(score) * factor;
+  });
 }
 
 template <class Real>
 void alibi(std::size_t vectors, Real* scores, std::size_t keys, const Real* position,
            const Real* slope) {
-  const std::size_t pitch = vectors * kLanes<Real>;
-  for (std::size_t j = 0; j < keys; ++j)
-    for (std::size_t r = 0; r < pitch; ++r)
-      scores[j * pitch + r] -=
-          slope[r] * static_cast<Real>(__builtin_fabs(position[r] - static_cast<Real>(j)));
+  each_score(scores, all_keys(keys), vectors, [&](Real& score, std::size_t r, std::size_t j) {
+    score -= slope[r] * static_cast<Real>(__builtin_fabs(position[r] - static_cast<Real>(j)));
+  });
 }
 
 template <class Real>
 void add_rows(std::size_t vectors, Real* scores, std::size_t keys, const Real* const* rows,
               std::size_t row_count, Real factor) {
-  const std::size_t pitch = vectors * kLanes<Real>;
-  for (std::size_t j = 0; j < keys; ++j) {
-    for (std::size_t r = 0; r < row_count; ++r) {
-      Real& score = scores[j * pitch + r];
-      score = with_addend(score, rows[r][j], factor);
-    }
-  }
+  each_score(scores, all_keys(keys), vectors, [&](Real& score, std::size_t r, std::size_t j) {
+    if (r < row_count) score = with_addend(score, rows[r][j], factor);
+  });
 }
 
 template <class Real>
 void mask_rows(std::size_t vectors, Real* scores, std::size_t keys, const std::uint8_t* const* rows,
                std::size_t row_count) {
-  const std::size_t pitch = vectors * kLanes<Real>;
-  for (std::size_t j = 0; j < keys; ++j)
-    for (std::size_t r = 0; r < row_count; ++r)
-      if (rows[r][j] == 0) scores[j * pitch + r] = -kInfinity<Real>;
+  each_score(scores, all_keys(keys), vectors, [&](Real& score, std::size_t r, std::size_t j) {
+    if (r < row_count && rows[r][j] == 0) score = -kInfinity<Real>;
+  });
 }
 
 template <class Real>
 void mask(std::size_t vectors, Real* scores, std::size_t keys, const Real* first,
           const Real* limit) {
-  const std::size_t pitch = vectors * kLanes<Real>;
-  for (std::size_t j = 0; j < keys; ++j) {
+  each_score(scores, all_keys(keys), vectors, [&](Real& score, std::size_t r, std::size_t j) {
     const auto key = static_cast<Real>(j);
-    for (std::size_t r = 0; r < pitch; ++r)
-      if (key < first[r] || key >= limit[r]) scores[j * pitch + r] = -kInfinity<Real>;
-  }
+    if (key < first[r] || key >= limit[r]) score = -kInfinity<Real>;
+  });
 }
 
 /// Moves row_max of one query row to its new maximum and rescales what the row has summed so far,
@@ -188,23 +184,13 @@ void rescale(Real maximum, Real* scores, const RowState<Real>& rows, std::size_t
   for (std::size_t x = 0; x < accumulated; ++x) rows.accumulators[x * pitch + r] *= factor;
 }
 
-/// Calls function(score, r) for the keys that the vector of query row r needs, in order of keys.
-template <class Real, class Function>
-void each_score(Real* scores, const KeyRanges& keys, std::size_t vectors, Function&& function) {
-  const std::size_t pitch = vectors * kLanes<Real>;
-  for (std::size_t w = 0; w < vectors; ++w)
-    for (std::size_t j = keys.begin[w]; j < keys.end[w]; ++j)
-      for (std::size_t r = w * kLanes<Real>; r < (w + 1) * kLanes<Real>; ++r)
-        function(scores[j * pitch + r], r);
-}
-
 /// Scores of +inf count as the largest finite number: they share the row's probability evenly.
 /// These keys are summed apart from those before them.
 template <class Real>
 void add_exponentials(Real* scores, const KeyRanges& keys, const Real* row_max, Real* row_sum,
                       std::size_t vectors) {
   Real apart[kMaxVectors * kLanes<Real>] = {};
-  each_score(scores, keys, vectors, [&](Real& score, std::size_t r) {
+  each_score(scores, keys, vectors, [&](Real& score, std::size_t r, std::size_t) {
     if (score > kLargest<Real>) score = kLargest<Real>;
     score = exp2_of(score - row_max[r]);
     apart[r] += score;
@@ -221,7 +207,7 @@ void exponentials(std::size_t vectors, Real* scores, std::size_t keys, const Rea
 template <class Real>
 void softmax_gradient(std::size_t vectors, Real* scores, std::size_t keys, const Real* whole,
                       const Real* rest, const Real* delta, Real* gradients) {
-  each_score(scores, all_keys(keys), vectors, [&](Real& score, std::size_t r) {
+  each_score(scores, all_keys(keys), vectors, [&](Real& score, std::size_t r, std::size_t) {
     Real& gradient = gradients[&score - scores];
     const Real prob = exp2_of(score - rest[r], whole[r]);
     gradient = score == -kInfinity<Real> ? Real{0} : prob * (gradient - delta[r]);
@@ -237,7 +223,7 @@ void softmax(std::size_t vectors, Real* scores, const KeyRanges& keys, std::size
   Real top[kMaxVectors * kLanes<Real>];
   for (Real& most : top) most = kNoRowMax<Real>;
   each_score(scores, keys, vectors,
-             [&](Real score, std::size_t r) { top[r] = top[r] < score ? score : top[r]; });
+             [&](Real score, std::size_t r, std::size_t) { top[r] = std::max(top[r], score); });
   for (std::size_t r = 0; r < pitch; ++r)
     if (top[r] > rows.row_max[r] + kRescaleThreshold<Real>)
       rescale(top[r], scores, rows, accumulated, r, pitch, pending);
@@ -246,24 +232,19 @@ void softmax(std::size_t vectors, Real* scores, const KeyRanges& keys, std::size
 
 template <class Real>
 void argmax(std::size_t vectors, const Real* scores, std::size_t keys, Real* best, Real* index) {
-  const std::size_t pitch = vectors * kLanes<Real>;
-  for (std::size_t j = 0; j < keys; ++j) {
-    for (std::size_t r = 0; r < pitch; ++r) {
-      const Real score = scores[j * pitch + r];
-      if (score > best[r]) index[r] = static_cast<Real>(j);
-      if (score > best[r] || score != score) best[r] = score;
-    }
-  }
+  const auto look = [&](Real score, std::size_t r, std::size_t j) {
+    if (score > best[r]) index[r] = static_cast<Real>(j);
+    if (score > best[r] || score != score) best[r] = score;
+  };
+  each_score(scores, all_keys(keys), vectors, look);
 }
 
 template <class Real>
 void qk_softmax(std::size_t vectors, const RowsView<Real>& key, std::size_t keys, const Real* panel,
                 std::size_t features, Real* probs, std::size_t pending, const RowState<Real>& rows,
                 std::size_t accumulated) {
-  const std::size_t pitch = vectors * kLanes<Real>;
   HEED_CONTRACT(keys % PanelGeometry::row_padding == 0);
-  for (std::size_t r = 0; r < pitch; r += kLanes<Real>)
-    score_keys(key, 0, keys, panel + r, features, probs + r, pitch);
+  scores(vectors, key, all_keys(keys), panel, features, probs);
   softmax(vectors, probs, all_keys(keys), pending, rows, accumulated);
 }
 
@@ -325,17 +306,33 @@ double inner_product(const Real* a, const Real* b, std::size_t count) {
   return sums[0];
 }
 
+/// Calls function(result, r, x) for the rows and features of what accumulators end as.
+template <class Real, class Function>
+void each_result(std::size_t pitch, const Real* accumulators, const Real* row_sum, std::size_t rows,
+                 std::size_t features, Function&& function) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    const Real inverse = row_sum[r] == 0 ? 0 : 1 / row_sum[r];
+    for (std::size_t x = 0; x < features; ++x)
+      function(accumulators[x * pitch + r] * inverse, r, x);
+  }
+}
+
 template <class Real>
 void finish(std::size_t vectors, const Real* accumulators, const Real* row_sum,
             std::size_t features, Real* const* out_rows, std::size_t row_count,
             std::ptrdiff_t feature_stride, bool /*past_caches*/) {
+  each_result(vectors * kLanes<Real>, accumulators, row_sum, row_count, features,
+              [&](Real result, std::size_t r, std::size_t x) {
+                out_rows[r][static_cast<std::ptrdiff_t>(x) * feature_stride] = result;
+              });
+}
+
+template <class Real>
+void normalise(std::size_t vectors, const Real* accumulators, const Real* row_sum,
+               std::size_t features, Real* to) {
   const std::size_t pitch = vectors * kLanes<Real>;
-  for (std::size_t r = 0; r < row_count; ++r) {
-    const Real inverse = row_sum[r] == 0 ? 0 : 1 / row_sum[r];
-    for (std::size_t x = 0; x < features; ++x)
-      out_rows[r][static_cast<std::ptrdiff_t>(x) * feature_stride] =
-          accumulators[x * pitch + r] * inverse;
-  }
+  each_result(pitch, accumulators, row_sum, pitch, features,
+              [&](Real result, std::size_t r, std::size_t x) { to[x * pitch + r] = result; });
 }
 
 template <class Real>
@@ -385,7 +382,7 @@ void each_row(const StoredRows& rows, Function&& function) {
       function(j++, reinterpret_cast<const Element*>(rows.row(rows.runs[r], i)));
 }
 
-/// What row j is multiplied with.
+/// The factor of row j.
 template <class Real, class Element>
 Real scale_of(const StoredRows& rows, std::size_t j) {
   if constexpr (kIsScaled<Element>) return static_cast<Real>(rows.scales[j]);
@@ -486,17 +483,6 @@ void row_attend(const StoredRows& keys, const StoredRows& values, const Real* qu
     row_scores(group, query, queries, scores, queries);
     row_probs(group.count, queries, queries, scores, row_max, row_sum, sums, padded);
     row_values(value_groups.next(), scores, queries, queries, sums, row_sum);
-  }
-}
-
-template <class Real>
-void normalise(std::size_t vectors, const Real* accumulators, const Real* row_sum,
-               std::size_t features, Real* to) {
-  const std::size_t pitch = vectors * kLanes<Real>;
-  for (std::size_t r = 0; r < pitch; ++r) {
-    const Real inverse = row_sum[r] == 0 ? 0 : 1 / row_sum[r];
-    for (std::size_t x = 0; x < features; ++x)
-      to[x * pitch + r] = accumulators[x * pitch + r] * inverse;
   }
 }
 

@@ -171,7 +171,7 @@ void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const Row
   exponentials_of<V, P, W>(scores, keys, rows.row_max, rows.row_sum);
 }
 
-/// What softmax() does first, for R keys.
+/// The first step of softmax(), for R keys.
 template <class V, std::size_t W, std::size_t R, class Real = RealOf<V>>
 [[gnu::noinline]] void rescale_for(Real* scores, std::size_t pending, const RowState<Real>& rows,
                                    std::size_t accumulated) {

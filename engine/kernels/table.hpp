@@ -1,20 +1,13 @@
-// The kernels of one instruction set, as tables of plain function pointers, by family:
-//
-//   panels    lanes are query rows: products, softmax, and all that options do to scores
-//   rows      lanes are features: products with rows from anywhere, along edges and in caches
-//   nodes     a node of a graph with few edges at once: softmax along its edges, and gradients
-//   numbers   one after the other: conversions, exp2
-//
-// Every family has two types: Element, what its numbers are in memory, and Real, the type of the
-// arithmetic. Today both are float or both double; elements of other types are read into Real
-// first. A family also says its own geometry: how many rows it takes, what it pads to, in which
+// The kernels of one instruction set, as tables of plain function pointers, by family: list.hpp has
+// the families and what each kernel does. Every family has two types: Element, of values in memory,
+// and Real, of the arithmetic. Both are float or both double; elements of other types are read into
+// Real first. A family also has its own geometry: how many rows it takes, what it pads to, in which
 // order it packs.
 //
-// This header and operands.hpp are all that the rest of heed and the kernels share: no xsimd, no
-// containers, nothing inline that could be emitted twice. list.hpp lists the kernels and says what
-// each does. A family is a file, panels.cpp for example, which is compiled for every vector
-// instruction set and type and then defines one constant-initialised table; context/isa.cpp puts
-// the tables of each instruction set together and picks a set per context.
+// The rest of heed and the kernels share only this header and operands.hpp: no xsimd, no containers,
+// nothing inline that could be emitted twice. A family is a file, panels.cpp for example, which is
+// compiled for every vector instruction set and type and defines one constant-initialised table;
+// context/isa.cpp puts the tables of each instruction set together and picks a set per context.
 #pragma once
 
 #include <cstddef>
@@ -67,29 +60,28 @@ struct PanelGeometry {
 /// with one broadcast per key and feature, and no size but the number of query rows has a vector
 /// tail. All buffers begin at multiples of kAlignment; engine/README.md gives the reasons.
 ///
-/// Those of the panels' kernels that multiply, and what goes with that, are also there for pairs of
-/// bfloat16: an Element is then two numbers side by side in the place of a float (pairs.hpp,
+/// The kernels that multiply panels, and pack for that. Some instruction sets have them for pairs
+/// of bfloat16 too: an Element is then two values side by side in the place of a float (pairs.hpp,
 /// tiles.hpp).
 template <class Element, class Real = Element>
 struct ProductKernels {
-  /// Numbers that are multiplied and summed at a time: 1, or as pairs 2 and more. Pairs of features
-  /// of queries and keys, and of keys of values, come in whole groups of so many, filled up with 0.
+  /// Values that are multiplied and summed at a time: 1, or of pairs 2 and more. Features of
+  /// queries and keys, and keys of values, come in groups of so many, the last filled up with 0.
   std::uint32_t depth;
   std::uint32_t key_block;  ///< keys between two rescaling decisions: part of what fixes the bits
-  std::uint32_t parts;      ///< of a number, each bfloat16, side by side for every group; else 1
+  std::uint32_t parts;  ///< components of bfloat16 in a value, side by side for every group; else 1
 
-  /// What a thread calls before it multiplies, and when it is done; nullptr: nothing.
+  /// A thread calls these before it multiplies, and when it is done; nullptr: nothing to call.
   void (*begin)();
   void (*end)();
 
   /// to[j * to_pitch + r] = from[j * pitch + r], rounded to bfloat16, for r < columns, and 0 up to
-  /// `width`; of pairs alone. Subnormal numbers may be kept or become 0, for which products take
-  /// them.
+  /// `width`; only pairs have this. Subnormal values may become 0: products take them for 0.
   void (*round_rows)(const Real* from, std::size_t pitch, std::size_t rows, std::size_t columns,
                      std::size_t width, std::uint16_t* to, std::size_t to_pitch);
 
-  /// Where there are several parts: copies keys of floats to rows of whole groups of parts.
-  /// nullptr: keys are multiplied as they are.
+  /// Splits keys of floats into their components, to rows of whole groups. nullptr: keys are
+  /// multiplied as they are.
   void (*split_rows)(const RowsView<Element>& rows, std::size_t count, std::size_t features,
                      Element* to);
 
@@ -110,7 +102,7 @@ struct PanelKernels : PanelGeometry, ProductKernels<Element, Real> {
 #include "engine/kernels/list.hpp"
 };
 
-/// Of those of rows what multiplies rows that are read where they lie.
+/// The kernels of rows that multiply them where they lie.
 template <class Element, class Real = Element>
 struct RowProducts {
 #define HEED_ROW_KERNEL(result, name, parameters)
@@ -118,8 +110,8 @@ struct RowProducts {
 #include "engine/kernels/list.hpp"
 };
 
-/// Rows: the lanes of a vector are features, as they lie in memory. For products where every row of
-/// keys meets one query alone, or a few.
+/// Rows: the lanes of a vector are features, as they lie in memory. They serve products where every
+/// row of keys meets one query, or a few.
 template <class Element, class Real = Element>
 struct RowKernels : RowProducts<Element, Real> {
   /// Features of rows, and of what they are multiplied with, come in multiples of 16 bytes.
@@ -133,15 +125,15 @@ struct RowKernels : RowProducts<Element, Real> {
 #include "engine/kernels/list.hpp"
 };
 
-/// Nodes: lanes are features in products, and edges with heads in between. Only of float, and
-/// nullptr for `scalar`; the panels and rows can do the same and more.
+/// Nodes: lanes are features in products, and edges with heads in between. Only float has them, and
+/// not `scalar`; the kernels of panels and rows can do the same and more.
 template <class Real>
 struct NodeKernels {
 #define HEED_NODE_KERNEL HEED_ENTRY
 #include "engine/kernels/list.hpp"
 };
 
-/// Numbers one after the other, whatever they belong to.
+/// Values one after the other, whatever they belong to.
 template <class Real>
 struct NumberKernels {
 #define HEED_NUMBER_KERNEL HEED_ENTRY
@@ -150,8 +142,9 @@ struct NumberKernels {
 
 #undef HEED_ENTRY
 
-/// Products of floats as parts of bfloat16; nullptr: there are none. `exact`: of numbers that one
-/// or two parts are all of, with all products of these, and weights as three.
+/// Products of floats that are split into components of bfloat16; nullptr: there are none. The
+/// exact ones take values that have one or two components and no more: they split weights into
+/// three, and sum all products of components.
 template <class Real>
 struct PartKernels {
   const ProductKernels<Real>* three;
@@ -168,11 +161,10 @@ struct KernelTable {
   const RowKernels<Real>& rows;
   const NumberKernels<Real>& numbers;
   const NodeKernels<Real>* nodes = nullptr;
-  /// Products of pairs of 16-bit words, those of rows only where they are of kBf16 or kI8; nullptr:
-  /// this instruction set has none.
+  /// Products of pairs of 16-bit words, for rows only of kBf16 and kI8; nullptr: this instruction
+  /// set has none.
   const ProductKernels<Real>* pairs = nullptr;
   const RowProducts<Real>* row_pairs = nullptr;
-  /// Products of floats as parts of bfloat16.
   PartKernels<Real> by_parts = {};
 };
 
@@ -200,8 +192,8 @@ HEED_FAMILIES_OF(Avx512)
 HEED_FAMILIES_OF(Neon)
 #undef HEED_FAMILIES_OF
 
-/// Products of those that add a unit to another instruction set: avx512bf16 and amx have the
-/// families of avx512, neonbf16 those of neon.
+/// Products of instruction sets that add a unit to another: avx512bf16 and amx have the families of
+/// avx512, neonbf16 has the ones of neon.
 extern const ProductKernels<float> kAvx512Bf16Pairs;
 extern const RowProducts<float> kAvx512Bf16RowPairs;
 extern const ProductKernels<float> kAmxPairs;

@@ -53,14 +53,14 @@ HEED_INLINE void add_product() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(c), "i"(a), "i"(b));
 }
 
-/// How many numbers of bfloat16 a number is that is given, and a weight.
+/// Components of bfloat16 in a value that is given, and in a weight.
 struct Parts {
   std::size_t count, weights;
-  /// Whether products are left out, as they are where both have as many.
+  /// Where both have equally many, small products are left out.
   constexpr bool leaves_out() const { return count == weights; }
 };
 
-/// A product of parts, and whether a tile of them is another than the product before has.
+/// A product of two components, and which of its tiles the product before has not loaded.
 struct PartProduct {
   std::uint8_t left, right;
   bool new_left, new_right;
@@ -70,8 +70,8 @@ struct PartProducts {
   std::size_t right;  ///< parts of the second operand
 };
 
-/// Which parts are multiplied, small products first, in the order that loads the fewest tiles. Of
-/// three parts those are left out whose numbers add up to 3 and more, of two the one of 2.
+/// The products of components, small ones first, in the order that loads the fewest tiles. Of three
+/// components, products whose numbers add up to 3 and more are left out, of two the one of 2.
 [[gnu::noinline]] inline PartProducts products_of(Parts parts) {
   static constexpr PartProduct one[] = {{0, 0, true, true}};
   static constexpr PartProduct two[] = {
@@ -87,7 +87,7 @@ struct PartProducts {
   return {all_of_two, all_of_two + 4, 2};
 }
 
-/// The same of values and weights.
+/// The products of values' and weights' components.
 [[gnu::noinline]] inline PartProducts weighted_products_of(Parts parts) {
   static constexpr PartProduct of_one[] = {
       {0, 2, true, true}, {0, 1, false, true}, {0, 0, false, true}};
@@ -99,8 +99,8 @@ struct PartProducts {
   return {of_two, of_two + 6, 3};
 }
 
-/// Where the tiles of A lie: that of rows 16 g on and depth 32 k on at data + g * group + k * step,
-/// and its parts `part` after each other, its lines `line` floats apart.
+/// Where the tiles of A lie: the one of rows 16 g on and depth 32 k on at data + g * group +
+/// k * step, its components `part` floats after each other, its lines `line` floats apart.
 struct Left {
   const float* data;
   std::ptrdiff_t line, group, step, part;

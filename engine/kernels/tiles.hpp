@@ -11,16 +11,16 @@
 //   scores        A: 16 keys where they lie, 32 features     B: a query panel
 //   accumulators  A: 16 features of packed values, 32 keys   B: weights, rounded and paired
 //
-// So panels and softmax are those of pairs.hpp. What is multiplied comes in whole groups of 32,
+// So pairs.hpp has the panels and the softmax. Operands come in whole groups of 32,
 // filled up with zeros, because the shape of tiles never changes:
 //
 //   query panel   [round_up(features, 32) / 2][pitch], then a line of factors
 //   keys          rows of round_up(features, 32) numbers
 //   values        packed, [feature block][group of 32 keys][value_block][32]
 //
-// A float is one number of bfloat16, or the sum of two or three: parts. Then every group of 32 is
-// there part by part, and those products of parts are summed that are not too small. Weights may
-// have more parts than what they meet: then all products are summed, and none is lost.
+// A float is one value of bfloat16, or the sum of two or three components. Then every group of 32
+// lies component by component ("part"), and all products of components are summed except small
+// ones. Weights may have more components than their values: then all products are summed.
 //
 //   query panel   [group of 32 features][part][16][pitch], then a line of factors
 //   keys          rows of [group][part][32] numbers, see split_rows()
@@ -158,12 +158,12 @@ inline constexpr Parts kOnePart = {1, 1};
 inline constexpr Parts kThreeParts = {3, 3};
 constexpr std::size_t key_block(Parts parts) { return parts.weights == 1 ? 128 : 64; }
 
-/// Where the first part of a line of paired weights is, among those of all groups.
+/// Where the first component of a line of paired weights lies, among the lines of all groups.
 HEED_INLINE std::size_t line_at(Parts parts, std::size_t line) {
   return line / kLines * parts.weights * kLines + line % kLines;
 }
 
-/// Lines of a vector that tiles have before and after those of its keys.
+/// Clears lines of a vector that tiles have before and after its keys.
 template <class V, class Real = RealOf<V>>
 HEED_INLINE void clear_lines(Parts parts, Real* paired, std::size_t pitch, std::size_t begin,
                              std::size_t end) {
@@ -360,7 +360,7 @@ struct TileEntries {
   }
 };
 
-/// Of floats as so many parts, and weights as theirs.
+/// Products of floats split into so many components, and of weights into theirs.
 template <class V, std::size_t parts, std::size_t weights = parts>
 constexpr ProductKernels<float> tile_products() {
   using Entries = TileEntries<V, parts, weights>;

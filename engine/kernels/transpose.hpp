@@ -10,9 +10,9 @@
 //   d0 d1 d2 d3   b2 d2 b3 d3   a3 b3 c3 d3
 //
 // n rows take log2(n) rounds. Wider vectors are shuffled within each 128 bits, so many rows apart
-// as these hold numbers, and whole 128 bits change places at the end: by join_halves() on AVX2, by
-// two rounds of every_other() on AVX-512. (There instructions that interleave whole vectors exist,
-// but Zen 4 takes twice as long for them.)
+// as these hold numbers, and whole 128 bits change places at the end: by one round of every_other()
+// on AVX2, by two on AVX-512. (There instructions that interleave whole vectors exist, but Zen 4
+// takes twice as long for them.) Compilers know the instructions from the lanes that are picked.
 #pragma once
 
 #include "engine/kernels/operations.hpp"
@@ -20,59 +20,38 @@
 namespace heed {
 namespace {
 
-#if defined(__AVX__)
-template <bool kUpper, class V>
-HEED_INLINE V interleave_avx(V a, V b) {
-  if constexpr (kIsFloat<V>) {
-    return V(kUpper ? _mm256_unpackhi_ps(a, b) : _mm256_unpacklo_ps(a, b));
-  } else {
-    return V(kUpper ? _mm256_unpackhi_pd(a, b) : _mm256_unpacklo_pd(a, b));
-  }
+/// Lane i of the result is lane place(i) of a, or of b where that is past the lanes of a.
+template <class V, class Place, std::size_t... Is>
+HEED_INLINE V pick_lanes(V a, V b, Place place, std::index_sequence<Is...>) {
+  using Register = typename V::register_type;
+  return V(__builtin_shufflevector(static_cast<Register>(a), static_cast<Register>(b),
+                                   static_cast<int>(place(Is))...));
+}
+template <class V, class Place>
+HEED_INLINE V pick_lanes(V a, V b, Place place) {
+  return pick_lanes(a, b, place, std::make_index_sequence<kLanes<V>>{});
 }
 
-/// The lower (or upper) 128 bits of a, then those of b.
-template <bool kUpper, class V>
-HEED_INLINE V join_halves(V a, V b) {
-  constexpr int halves = kUpper ? 0x31 : 0x20;
-  if constexpr (kIsFloat<V>) {
-    return V(_mm256_permute2f128_ps(a, b, halves));
-  } else {
-    return V(_mm256_permute2f128_pd(a, b, halves));
-  }
-}
-#endif
+/// Lanes of 128 bits.
+template <class V>
+inline constexpr std::size_t kLanesWithin = 16 / sizeof(RealOf<V>);
 
-#if defined(__AVX512F__)
+/// Interleaves the lower (or upper) halves of each 128 bits of a and b.
+template <bool kUpper, class V>
+HEED_INLINE V interleave(V a, V b) {
+  return pick_lanes(a, b, [](std::size_t i) {
+    constexpr std::size_t n = kLanesWithin<V>;
+    return i / n * n + (kUpper ? n / 2 : 0) + i % n / 2 + i % 2 * kLanes<V>;
+  });
+}
+
 /// The even (or odd) 128 bits of a, then those of b.
 template <bool kOdd, class V>
 HEED_INLINE V every_other(V a, V b) {
-  constexpr int which = kOdd ? 0xdd : 0x88;
-  if constexpr (kIsFloat<V>) {
-    return V(_mm512_shuffle_f32x4(a, b, which));
-  } else {
-    return V(_mm512_shuffle_f64x2(a, b, which));
-  }
-}
-#endif
-
-/// Interleaves the lower (or upper) halves of each 128 bits of a and b. xsimd's zip does so for
-/// vectors of 128 bits; for wider ones xsimd 8.1 and later versions differ, so the instructions are
-/// spelled out.
-template <bool kUpper, class V>
-HEED_INLINE V interleave(V a, V b) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(V) == 64 && kIsFloat<V>)
-    return V(kUpper ? _mm512_unpackhi_ps(a, b) : _mm512_unpacklo_ps(a, b));
-  if constexpr (sizeof(V) == 64 && !kIsFloat<V>)
-    return V(kUpper ? _mm512_unpackhi_pd(a, b) : _mm512_unpacklo_pd(a, b));
-#endif
-#if defined(__AVX__)
-  if constexpr (sizeof(V) == 32) return interleave_avx<kUpper>(a, b);
-#endif
-  if constexpr (sizeof(V) == 16) {
-    if constexpr (kUpper) return xsimd::zip_hi(a, b);
-    return xsimd::zip_lo(a, b);
-  }
+  return pick_lanes(a, b, [](std::size_t i) {
+    constexpr std::size_t n = kLanesWithin<V>;
+    return (i / n * 2 + (kOdd ? 1 : 0)) * n + i % n;
+  });
 }
 
 constexpr std::size_t log2_of(std::size_t n) { return n <= 1 ? 0 : 1 + log2_of(n / 2); }
@@ -94,38 +73,27 @@ HEED_INLINE void shuffle_rows(V (&rows)[kLanes<V>], std::size_t from) {
 /// Transposes a square of vectors.
 template <class V>
 HEED_INLINE void transpose_square(V (&rows)[kLanes<V>]) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(V) == 64) {
-    constexpr std::size_t within = kLanes<V> / 4;
-    unroll<4>([&](auto i) HEED_INLINE_LAMBDA { shuffle_rows<within, V>(rows, i * within); });
-    unroll<within>([&](auto i) HEED_INLINE_LAMBDA {
-      const V even = every_other<false>(rows[i], rows[i + within]);
-      const V odd = every_other<true>(rows[i], rows[i + within]);
-      const V later_even = every_other<false>(rows[i + 2 * within], rows[i + 3 * within]);
-      const V later_odd = every_other<true>(rows[i + 2 * within], rows[i + 3 * within]);
+  constexpr std::size_t n = kLanesWithin<V>;
+  constexpr std::size_t blocks = kLanes<V> / n;
+  unroll<blocks>([&](auto i) HEED_INLINE_LAMBDA { shuffle_rows<n, V>(rows, i * n); });
+  if constexpr (blocks == 2) {
+    unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
+      const V even = every_other<false>(rows[i], rows[i + n]);
+      rows[i + n] = every_other<true>(rows[i], rows[i + n]);
+      rows[i] = even;
+    });
+  } else if constexpr (blocks == 4) {
+    unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
+      const V even = every_other<false>(rows[i], rows[i + n]);
+      const V odd = every_other<true>(rows[i], rows[i + n]);
+      const V later_even = every_other<false>(rows[i + 2 * n], rows[i + 3 * n]);
+      const V later_odd = every_other<true>(rows[i + 2 * n], rows[i + 3 * n]);
       rows[i] = every_other<false>(even, later_even);
-      rows[i + within] = every_other<false>(odd, later_odd);
-      rows[i + 2 * within] = every_other<true>(even, later_even);
-      rows[i + 3 * within] = every_other<true>(odd, later_odd);
+      rows[i + n] = every_other<false>(odd, later_odd);
+      rows[i + 2 * n] = every_other<true>(even, later_even);
+      rows[i + 3 * n] = every_other<true>(odd, later_odd);
     });
-    return;
   }
-#endif
-#if defined(__AVX__)
-  if constexpr (sizeof(V) == 32) {
-    constexpr std::size_t half = kLanes<V> / 2;
-    shuffle_rows<half, V>(rows, 0);
-    shuffle_rows<half, V>(rows, half);
-    unroll<half>([&](auto i) HEED_INLINE_LAMBDA {
-      const V low = join_halves<false>(rows[i], rows[i + half]);
-      const V high = join_halves<true>(rows[i], rows[i + half]);
-      rows[i] = low;
-      rows[i + half] = high;
-    });
-    return;
-  }
-#endif
-  shuffle_rows<kLanes<V>, V>(rows, 0);
 }
 
 /// Sums each of the n rows from rows[from] on over its elements, by log2(n) rounds of shuffles,
@@ -153,24 +121,18 @@ struct AddNumbers {
 /// size that `add` adds. Overwrites the rows.
 template <class V, class Add = AddNumbers>
 HEED_INLINE V sum_rows(V (&rows)[kLanes<V>], Add add = {}) {
-  constexpr std::size_t within = 16 / sizeof(RealOf<V>);
-  unroll<kLanes<V> / within>(
-      [&](auto i) HEED_INLINE_LAMBDA { fold_rows<within, V>(rows, i * within, add); });
-#if defined(__AVX512F__)
-  if constexpr (sizeof(V) == 64) {
-    // Sums of neighbouring 128 bits: those of a, then those of b.
-    const auto add_neighbours = [&](V a, V b) HEED_INLINE_LAMBDA {
-      return add(every_other<false>(a, b), every_other<true>(a, b));
-    };
-    return add_neighbours(add_neighbours(rows[0], rows[within]),
-                          add_neighbours(rows[2 * within], rows[3 * within]));
-  }
-#endif
-#if defined(__AVX__)
-  if constexpr (sizeof(V) == 32)
-    return add(join_halves<false>(rows[0], rows[within]), join_halves<true>(rows[0], rows[within]));
-#endif
-  return rows[0];
+  constexpr std::size_t n = kLanesWithin<V>;
+  constexpr std::size_t blocks = kLanes<V> / n;
+  unroll<blocks>([&](auto i) HEED_INLINE_LAMBDA { fold_rows<n, V>(rows, i * n, add); });
+  // Sums of neighbouring 128 bits: those of a, then those of b.
+  const auto add_neighbours = [&](V a, V b) HEED_INLINE_LAMBDA {
+    return add(every_other<false>(a, b), every_other<true>(a, b));
+  };
+  if constexpr (blocks == 1) return rows[0];
+  if constexpr (blocks == 2) return add_neighbours(rows[0], rows[n]);
+  if constexpr (blocks == 4)
+    return add_neighbours(add_neighbours(rows[0], rows[n]),
+                          add_neighbours(rows[2 * n], rows[3 * n]));
 }
 
 }  // namespace

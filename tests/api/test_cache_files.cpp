@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "tests/api/caches.hpp"
+#include "tests/api/saved.hpp"
 
 using namespace api_test;
 

@@ -111,7 +111,7 @@ MUTANTS = [
     Mutant("scalar-row-sum", "rescaling forgets the sum of the weights", KERNELS,
            "rows.row_sum[r] *= factor;", ""),
     Mutant("scalar-mask", "of masks only bytes of 1 attend", KERNELS,
-           "if (rows[r][j] == 0) scores[j * pitch + r]", "if (rows[r][j] != 1) scores[j * pitch + r]"),
+           "if (r < row_count && rows[r][j] == 0)", "if (r < row_count && rows[r][j] != 1)"),
     # ---- Dense attention ----
     Mutant("totals-unscaled", "the totals of the weights are not rescaled with a row", DENSE,
            "sum_rows() + features_ + 1 : features_;", "sum_rows() + features_ : features_;"),
@@ -224,7 +224,7 @@ MUTANTS = [
     Mutant("unscaled-tile", "tiles of 8-bit keys and values are not scaled", DENSE,
            "if (!is_scaled(layout.type)) return; const auto factor", "return; const auto factor"),
     Mutant("scores-past-end", "row_max follows scores past the last key", KERNELS,
-           "for (std::size_t i = count; i < whole; ++i) scores[i] = -kInfinity<Real>;", ""),
+           "for (std::size_t i = keys * pitch; i < whole; ++i) scores[i] = -kInfinity<Real>;", ""),
     Mutant("strided-rows", "features that lie apart are read as if they lay side by side", DENSE,
            "return layout.type == type && layout.strides.feature == 1;",
            "return layout.type == type;"),

@@ -50,7 +50,7 @@ class ByStruct(OnDemand):
 
 
 class ByDLPack(OnDemand):
-    def __dlpack__(self):  # as it was before version 1 of DLPack
+    def __dlpack__(self, **_):
         return self.made().__dlpack__()
 
 
