@@ -76,7 +76,7 @@ heed_status heed_graph_attention_plan_describe(const heed_graph_attention_plan* 
     heed_graph_attention_info known = HEED_GRAPH_ATTENTION_INFO_INIT;
     heed::describe_plan(p, known);
     known.threads = p.workers;
-    known.tasks = p.graph->parts.size();
+    known.tasks = p.graph->ranges.size();
     known.gathered_bytes = p.gathered_bytes;
     heed::write_struct(info, known, "info");
   });
@@ -142,7 +142,7 @@ heed_status heed_graph_attention_backward_plan_describe(
     heed_graph_attention_info known = HEED_GRAPH_ATTENTION_INFO_INIT;
     heed::describe_plan(p, known);
     known.threads = p.attention.workers;
-    known.tasks = p.graph->parts.size() + p.graph->outgoing.parts.size();
+    known.tasks = p.graph->ranges.size() + p.graph->outgoing.ranges.size();
     known.gathered_bytes = p.gathered_bytes;
     heed::write_struct(info, known, "info");
   });

@@ -8,21 +8,21 @@
 namespace heed {
 namespace {
 
-/// What a thread does: the nodes of some parts against all their edges.
+/// A thread's work: the nodes of some ranges against all their edges.
 template <class Real>
 class Nodes {
  public:
   /// The slab is the thread's.
   Nodes(const GraphStep& step, std::byte* slab) : on_{step, slab} {}
 
-  void attend(const Part& part) {
-    if (part.split != kNoSplit) {
-      softmax_.attend(part.first, part.begin, part.end, false);
-      Split<Real>(on_.step, part.split).store(on_.problem, softmax_);
+  void attend(const NodeRange& range) {
+    if (range.split != kNoSplit) {
+      softmax_.attend(range.first, range.begin, range.end, false);
+      Split<Real>(on_.step, range.split).store(on_.problem, softmax_);
       return;
     }
     const bool wants_weights = on_.step.wants_weights();
-    for (std::int64_t n = part.first; n < part.last; ++n) {
+    for (std::int64_t n = range.first; n < range.last; ++n) {
       const std::int64_t begin = on_.graph.offsets[n];
       const std::int64_t end = on_.graph.offsets[n + 1];
       if (softmax_.attend_at_once(n, begin, end)) continue;
@@ -42,16 +42,16 @@ class Nodes {
       Split<Real>(on_.step, hub.first_split).store_softmax(on_.problem, softmax_);
   }
 
-  /// Writes the weights of a hub's edges in a part, after merging.
-  void recompute_weights(const Part& part) {
-    if (part.split == kNoSplit) return;
+  /// Writes the weights of a hub's edges in a range, after merging.
+  void recompute_weights(const NodeRange& range) {
+    if (range.split == kNoSplit) return;
     const auto& hubs = on_.graph.hubs;
     const Hub* const hub =
-        std::lower_bound(hubs.data(), hubs.data() + hubs.size(), part.first,
+        std::lower_bound(hubs.data(), hubs.data() + hubs.size(), range.first,
                          [](const Hub& of, std::int32_t node) { return of.node < node; });
     Split<Real>(on_.step, hub->first_split).load_softmax(on_.problem, softmax_);
-    softmax_.scores().begin_node(part.first);
-    softmax_.recompute_weights(part.begin, part.end);
+    softmax_.scores().begin_node(range.first);
+    softmax_.recompute_weights(range.begin, range.end);
   }
 
  private:
@@ -74,37 +74,50 @@ void share_out(const GraphStep& step, std::int64_t count, std::int64_t per_claim
                });
 }
 
-/// Edges that the graph has removed get weight 0.
-void clear_removed(const GraphStep& step) {
-  const heed_graph& graph = *step.plan.graph;
-  const Layout& layout = step.plan.problem.weights;
-  each_range(step.plan.context->threads,
-             Ranges::of(step.plan.context->threads, graph.edges_given - graph.edges),
-             [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-               const float zero = 0;
-               for (std::int64_t e = graph.edges + begin; e < graph.edges + end; ++e)
-                 for (std::int64_t h = 0; h < step.plan.problem.heads; ++h)
-                   step.plan.context->kernels->f32.numbers.write(
-                       layout.type, &zero, 1,
-                       row_at(step.args.weights, layout, 0, h, graph.given(e)), 1);
-             });
-}
-
 }  // namespace
 
 void run_step(const GraphStep& step) {
   const heed_graph& graph = *step.plan.graph;
-  const auto parts = static_cast<std::int64_t>(graph.parts.size());
+  const auto ranges = static_cast<std::int64_t>(graph.ranges.size());
   const auto hubs = static_cast<std::int64_t>(graph.hubs.size());
-  const std::int64_t per_claim = step.plan.parts_per_claim;
-  share_out(step, parts, per_claim,
-            [&](auto& nodes, std::int64_t i) { nodes.attend(graph.parts[i]); });
+  const std::int64_t per_claim = step.plan.ranges_per_claim;
+  share_out(step, ranges, per_claim,
+            [&](auto& nodes, std::int64_t i) { nodes.attend(graph.ranges[i]); });
   share_out(step, hubs, 1, [&](auto& nodes, std::int64_t i) { nodes.merge(graph.hubs[i]); });
   if (!step.wants_weights()) return;
   if (hubs > 0)
-    share_out(step, parts, per_claim,
-              [&](auto& nodes, std::int64_t i) { nodes.recompute_weights(graph.parts[i]); });
-  clear_removed(step);
+    share_out(step, ranges, per_claim,
+              [&](auto& nodes, std::int64_t i) { nodes.recompute_weights(graph.ranges[i]); });
+  clear_removed(step.plan, step.args.weights, step.plan.problem.weights, step.plan.problem.heads,
+                1);
+}
+
+void clear_removed(const heed_graph_attention_plan& plan, void* to, const Layout& layout,
+                   std::int64_t heads, std::int64_t features) {
+  const heed_graph& graph = *plan.graph;
+  const Threads& threads = plan.context->threads;
+  each_range(threads, Ranges::of(threads, graph.edges_given - graph.edges),
+             [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+               const float zero = 0;
+               for (std::int64_t e = graph.edges + begin; e < graph.edges + end; ++e)
+                 for (std::int64_t h = 0; h < heads; ++h)
+                   for (std::int64_t x = 0; x < features; ++x)
+                     plan.context->kernels->f32.numbers.write(
+                         layout.type, &zero, 1,
+                         row_at(to, layout, 0, h, graph.given(e)) +
+                             x * layout.strides.feature * layout.bytes,
+                         1);
+             });
+}
+
+GraphStep begin_step(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+                     const Tensor& data, std::byte* workspace, bool last) {
+  const GraphProblem& p = plan.problem;
+  GraphStep step = {
+      plan,      args, {args.query, p.query}, {args.key, p.key}, {args.value, p.value}, data,
+      workspace, last};
+  if (!p.is_projected() && p.nodes > 0) project(step);
+  return step;
 }
 
 namespace {
@@ -151,11 +164,7 @@ void run_steps(const heed_graph_attention_plan& plan, const heed_graph_attention
   Tensor data = {args.data, p.data};
   for (std::int64_t t = 0; t < p.steps; ++t) {
     if (t > 0) data = out_as_data<Real>(plan, args, workspace);
-    GraphStep step = {
-        plan, args,      {args.query, p.query}, {args.key, p.key}, {args.value, p.value},
-        data, workspace, t + 1 == p.steps};
-    if (p.inputs != HEED_GRAPH_PROJECTED) project(step);
-    run_step(step);
+    run_step(begin_step(plan, args, data, workspace, t + 1 == p.steps));
   }
 }
 
@@ -191,9 +200,8 @@ heed_graph_projections project_plan(const heed_graph_attention_plan& plan,
          "desc.inputs of the plan is HEED_GRAPH_PROJECTED (0); there is nothing to project");
   validate_inputs(p, args, plan.context->backend);
   check_workspace(plan.space.bytes, workspace, bytes);
-  GraphStep step = {plan, args, {}, {}, {}, {args.data, p.data}, static_cast<std::byte*>(workspace),
-                    false};
-  if (p.nodes > 0) project(step);
+  const GraphStep step =
+      begin_step(plan, args, {args.data, p.data}, static_cast<std::byte*>(workspace), false);
   const auto layout = [&](const Layout& made) {
     const Strides& s = made.strides;
     const std::uint32_t dtype = p.float64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;

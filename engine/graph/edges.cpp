@@ -224,7 +224,7 @@ class Writer {
            }) == size();
   }
 
-  /// Of the edges before `begin`, `kept` stay; those that do not go where `removed` says.
+  /// `kept` edges before `begin` stay; edges that do not are written from `removed` on.
   void write_range(std::int64_t begin, std::int64_t end, std::int64_t kept, std::int64_t removed,
                    Array<Index>& given) {
     for (std::int64_t e = begin; e < end; ++e) {

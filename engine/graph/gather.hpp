@@ -71,7 +71,8 @@ class Gather {
         features_(features),
         padded_(padded(features)),
         in_place_(in_place(tensor.layout, features)),
-        has_numbers_(has_numbers(tensor.layout, features)),
+        side_by_side_(tensor.layout.strides.feature == 1 && padded_ == features &&
+                      (tensor.layout.strides.head == features || heads == 1)),
         buffer_(buffer) {
     const bool one_run = tensor.layout.strides.head == features;
     runs_ = one_run ? 1 : heads;
@@ -99,24 +100,19 @@ class Gather {
     return rows;
   }
 
-  /// One row as [heads][padded features]: where it lies, or copied to `room`.
-  const Real* whole(std::int64_t row, Real* room) const {
+  /// One row as [heads][padded features]: where it lies, or copied to `buffer`.
+  const Real* whole(std::int64_t row, Real* buffer) const {
     const Layout& layout = tensor_.layout;
-    if (has_numbers_ && (layout.strides.head == features_ || heads_ == 1))
+    if (side_by_side_ && layout.type == kTypeOf<Real>)
       return reinterpret_cast<const Real*>(row_at(tensor_.data, layout, 0, 0, row));
-    copy(row, room);
-    return room;
+    copy(row, buffer);
+    return buffer;
   }
 
   /// One row times a factor, as [heads][padded features].
   void copy_scaled(std::int64_t row, Real factor, Real* __restrict to) const {
-    const Layout& layout = tensor_.layout;
     const std::int64_t size = heads_ * padded_;
-    const auto* from = reinterpret_cast<const Real*>(row_at(tensor_.data, layout, 0, 0, row));
-    if (!has_numbers_ || layout.strides.head != features_) {
-      copy(row, to);
-      from = to;
-    }
+    const Real* const from = whole(row, to);
 // -O2 alone does one number a turn, a tenth of a small graph's time.
 #pragma GCC unroll 8
     for (std::int64_t i = 0; i < size; ++i) to[i] = from[i] * factor;
@@ -125,8 +121,7 @@ class Gather {
   /// One row, as [heads][padded features].
   void copy(std::int64_t row, Real* to) const {
     const Layout& layout = tensor_.layout;
-    if (layout.strides.feature == 1 && padded_ == features_ &&
-        (layout.strides.head == features_ || heads_ == 1)) {
+    if (side_by_side_) {
       kernels_.numbers.read(layout.type, row_at(tensor_.data, layout, 0, 0, row), 1,
                             static_cast<std::size_t>(heads_ * features_), to);
       return;
@@ -163,7 +158,8 @@ class Gather {
   std::int64_t heads_;
   std::int64_t features_;
   std::int64_t padded_;
-  bool in_place_, has_numbers_;
+  bool in_place_;
+  bool side_by_side_;  ///< all values of a row, without padding
   Real* buffer_;
   EdgeRows rows_;      ///< without their sources where they are read where they lie
   std::int64_t runs_;  ///< stretches of memory that a row is made of

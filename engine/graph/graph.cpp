@@ -35,7 +35,7 @@ void each_run(const heed_graph& graph, const EdgeOrder& order, Whole&& whole, On
       continue;
     }
     size += edges + 1;
-    if (size >= kPartSize) flush(n + 1);
+    if (size >= kRangeSize) flush(n + 1);
   }
   flush(graph.nodes);
 }
@@ -44,34 +44,34 @@ std::int64_t splits_of(const EdgeOrder& order, std::int64_t hub) {
   return (order.offsets[hub + 1] - order.offsets[hub] + kHubEdges - 1) / kHubEdges;
 }
 
-/// Cuts an order of the graph's edges into even parts, which depend on the graph alone.
-void cut_into_parts(const heed_graph& graph, EdgeOrder& order) {
-  std::int64_t parts = 0;
+/// Cuts an order of the graph's edges into even ranges, which depend on the graph alone.
+void cut_into_ranges(const heed_graph& graph, EdgeOrder& order) {
+  std::int64_t ranges = 0;
   std::int64_t hubs = 0;
   each_run(
-      graph, order, [&](std::int64_t, std::int64_t) { ++parts; },
+      graph, order, [&](std::int64_t, std::int64_t) { ++ranges; },
       [&](std::int64_t n) {
-        parts += splits_of(order, n);
+        ranges += splits_of(order, n);
         ++hubs;
       });
-  order.parts = Array<Part>(graph.context->allocator, parts);
+  order.ranges = Array<NodeRange>(graph.context->allocator, ranges);
   order.hubs = Array<Hub>(graph.context->allocator, hubs);
 
-  Part* part = order.parts.data();
+  NodeRange* range = order.ranges.data();
   Hub* hub = order.hubs.data();
   std::int32_t split = 0;
   each_run(
       graph, order,
       [&](std::int64_t first, std::int64_t last) {
-        *part++ = {order.offsets[first], order.offsets[last], static_cast<std::int32_t>(first),
-                   static_cast<std::int32_t>(last), kNoSplit};
+        *range++ = {order.offsets[first], order.offsets[last], static_cast<std::int32_t>(first),
+                    static_cast<std::int32_t>(last), kNoSplit};
       },
       [&](std::int64_t n) {
         const auto node = static_cast<std::int32_t>(n);
         *hub++ = {node, static_cast<std::int32_t>(splits_of(order, n)), split,
-                  static_cast<std::int32_t>(part - order.parts.data())};
+                  static_cast<std::int32_t>(range - order.ranges.data())};
         for (std::int64_t e = order.offsets[n]; e < order.offsets[n + 1]; e += kHubEdges)
-          *part++ = {e, std::min(e + kHubEdges, order.offsets[n + 1]), node, node + 1, split++};
+          *range++ = {e, std::min(e + kHubEdges, order.offsets[n + 1]), node, node + 1, split++};
       });
   order.splits = split;
 }
@@ -123,10 +123,10 @@ heed_graph* make_graph(const heed_context& context, const heed_graph_desc& desc)
     graph->edges_given = desc.edges;
     sort_edges(*graph, desc);
     count(*graph);
-    cut_into_parts(*graph, *graph);
+    cut_into_ranges(*graph, *graph);
     if (desc.reverse != 0) {
       sort_outgoing(*graph);
-      cut_into_parts(*graph, graph->outgoing);
+      cut_into_ranges(*graph, graph->outgoing);
       graph->reversible = true;
     }
   } catch (...) {

@@ -1,4 +1,4 @@
-// A graph as attention uses it: edges sorted by destination and source, cut into parts of even
+// A graph as attention uses it: edges sorted by destination and source, cut into ranges of even
 // work.
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace heed {
 
-/// The fewest edges and nodes together in a part, except in the last: some 100 microseconds of
+/// The fewest edges and nodes together in a range, except in the last: some 100 microseconds of
 /// work, so that threads end together.
-inline constexpr std::int64_t kPartSize = 2048;
+inline constexpr std::int64_t kRangeSize = 2048;
 
 /// A node with more edges is a hub: it is split into ranges of this many edges, whose results are
 /// merged. So bits depend on this number.
@@ -26,9 +26,9 @@ inline constexpr std::size_t kBatch = 32;
 /// The last end of an edge is followed by this many more, all node 0, for code that looks ahead.
 inline constexpr std::int64_t kSourcesAhead = 32;
 
-/// Edges [begin, end): all that end at the nodes [first, last), or some of those that end at the
+/// Edges [begin, end): all that end at the nodes [first, last), or some that end at the
 /// hub `first`.
-struct Part {
+struct NodeRange {
   std::int64_t begin, end;
   std::int32_t first, last;
   std::int32_t split;  ///< numbered through all hubs; kNoSplit: whole nodes
@@ -39,7 +39,7 @@ struct Hub {
   std::int32_t node;
   std::int32_t splits;
   std::int32_t first_split;
-  std::int32_t first_part;  ///< one part per split
+  std::int32_t first_range;  ///< one range per split
 };
 
 /// Edges sorted by one of their ends, then by the other.
@@ -50,7 +50,7 @@ struct EdgeOrder {
   /// orders are the same.
   Array<std::uint32_t> given32;
   Array<std::int64_t> given64;
-  Array<Part> parts;
+  Array<NodeRange> ranges;
   Array<Hub> hubs;
   std::int64_t splits;  ///< of all hubs
 
@@ -59,7 +59,7 @@ struct EdgeOrder {
     return given64.size() > 0 ? given64[edge] : edge;
   }
   std::size_t bytes() const {
-    return offsets.bytes() + others.bytes() + given32.bytes() + given64.bytes() + parts.bytes() +
+    return offsets.bytes() + others.bytes() + given32.bytes() + given64.bytes() + ranges.bytes() +
            hubs.bytes();
   }
 };

@@ -1,7 +1,7 @@
 // The tensors of attention over a graph: one row for each.
 #pragma once
 
-#include "engine/graph/problem.hpp"
+#include "engine/graph/plan.hpp"
 #include "engine/tensor/operands.hpp"
 
 namespace heed {

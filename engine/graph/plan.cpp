@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "engine/graph/gather.hpp"
+#include "engine/runtime/error.hpp"
 #include "engine/runtime/workspace.hpp"
+#include "engine/tensor/heads.hpp"
 
 namespace heed {
 namespace {
@@ -14,33 +16,33 @@ constexpr double kBytesPerClaim = 2e5;
 /// So many claims per thread even out their different lengths, and threads that come late.
 constexpr std::int64_t kClaimsPerThread = 64;
 
-std::size_t checked(const Offsets& rooms, const char* what, const GraphProblem& p) {
-  return rooms.end(what, {{"desc.heads", p.heads},
-                          {"desc.features", p.features},
-                          {"desc.value_features", p.value_features},
-                          {"desc.width", p.width},
-                          {"desc.edge_width", p.edge_width}});
+std::size_t checked(const Offsets& offsets, const char* what, const GraphProblem& p) {
+  return offsets.end(what, {{"desc.heads", p.heads},
+                            {"desc.features", p.features},
+                            {"desc.value_features", p.value_features},
+                            {"desc.width", p.width},
+                            {"desc.edge_width", p.edge_width}});
 }
 
 GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const GraphSizes& s) {
   const GraphProblem& p = plan.problem;
   const std::int64_t splits = plan.graph->splits;
-  Offsets rooms;
+  Offsets offsets;
   GraphSpace space{};
-  space.splits = rooms.take(splits, static_cast<std::int64_t>(plan.split.bytes), 1);
-  space.w_edge_key = rooms.take(s.features * p.edge_width, s.heads, s.number);
-  space.w_edge_value = rooms.take(s.value_features * p.edge_width, s.heads, s.number);
-  space.data = rooms.take(p.copies_data() ? p.nodes : 0, p.width, s.number);
+  space.splits = offsets.take(splits, static_cast<std::int64_t>(plan.split.bytes), 1);
+  space.w_edge_key = offsets.take(s.features * p.edge_width, s.heads, s.number);
+  space.w_edge_value = offsets.take(s.value_features * p.edge_width, s.heads, s.number);
+  space.data = offsets.take(p.copies_data() ? p.nodes : 0, p.width, s.number);
   if (p.inputs != HEED_GRAPH_PROJECTED) {
-    space.query = rooms.take(p.nodes, plan.query.strides.row, s.number);
-    space.key_value = rooms.take(p.nodes, plan.key.strides.row, s.number);
+    space.query = offsets.take(p.nodes, plan.query.strides.row, s.number);
+    space.key_value = offsets.take(p.nodes, plan.key.strides.row, s.number);
   }
   const GraphMatmuls& matmuls = plan.matmuls;
   space.slab_bytes = std::max({plan.slab.bytes, matmuls.query.slab.bytes, matmuls.key.slab.bytes,
                                matmuls.value.slab.bytes});
-  space.slabs = rooms.take(std::max(plan.workers, plan.project_workers),
-                           static_cast<std::int64_t>(space.slab_bytes), 1);
-  space.bytes = checked(rooms, "the workspace", p);
+  space.slabs = offsets.take(std::max(plan.workers, plan.project_workers),
+                             static_cast<std::int64_t>(space.slab_bytes), 1);
+  space.bytes = checked(offsets, "the workspace", p);
   return space;
 }
 
@@ -84,18 +86,51 @@ double bytes_per_edge(const heed_graph_attention_plan& plan) {
          static_cast<double>(p.values_width) * static_cast<double>(plan.value.bytes);
 }
 
-/// Decides how parts are handed out.
+/// Decides how ranges are handed out.
 void share_out(heed_graph_attention_plan& plan) {
-  const auto parts = static_cast<std::int64_t>(plan.graph->parts.size());
+  const auto ranges = static_cast<std::int64_t>(plan.graph->ranges.size());
   const std::int64_t threads = plan.context->threads.count;
   const double worth = std::min(
       (plan.gathered_bytes + static_cast<double>(plan.graph->nodes)) / kBytesPerClaim, 1e15);
   const std::int64_t most =
       std::min(static_cast<std::int64_t>(worth) + 1, kClaimsPerThread * threads);
-  const std::int64_t claims = std::clamp(most, std::int64_t{1}, std::max(parts, std::int64_t{1}));
-  plan.parts_per_claim = std::max(ceil_div(parts, claims), std::int64_t{1});
+  const std::int64_t claims = std::clamp(most, std::int64_t{1}, std::max(ranges, std::int64_t{1}));
+  plan.ranges_per_claim = std::max(ceil_div(ranges, claims), std::int64_t{1});
   plan.workers = static_cast<std::uint32_t>(
-      std::clamp<std::int64_t>(ceil_div(parts, plan.parts_per_claim), 1, threads));
+      std::clamp<std::int64_t>(ceil_div(ranges, plan.ranges_per_claim), 1, threads));
+}
+
+const char* name_of(heed_graph_inputs inputs) {
+  switch (inputs) {
+    case HEED_GRAPH_PROJECTED:
+      return "projected";
+    case HEED_GRAPH_SHARED:
+      return "shared";
+    case HEED_GRAPH_PER_NODE:
+      return "per-node";
+  }
+  return "?";
+}
+
+Text options_of(const GraphProblem& p, const heed_graph_attention_args& args) {
+  Text text;
+  if (p.inputs == HEED_GRAPH_PROJECTED) {
+    text.add(" %s,%s,%s->%s", name_of(p.query.type), name_of(p.key.type), name_of(p.value.type),
+             name_of(p.out.type));
+  } else {
+    text.add(" %s->%s width=%lld", name_of(p.data.type), name_of(p.out.type),
+             static_cast<long long>(p.width));
+  }
+  if (p.edge_width > 0) text.add(" edge_width=%lld", static_cast<long long>(p.edge_width));
+  if (p.softcap > 0) text.add(" softcap=%g", p.softcap);
+  text.add_if(args.edge_bias != nullptr, " bias");
+  if (p.temperature != 1) text.add(" temperature=%g", p.temperature);
+  text.add_if(p.hard, " hard");
+  text.add_if(p.residual, " residual");
+  if (p.steps > 1) text.add(" steps=%lld", static_cast<long long>(p.steps));
+  text.add_if(args.lse != nullptr, " lse");
+  text.add_if(args.weights != nullptr, " weights");
+  return text;
 }
 
 }  // namespace
@@ -139,11 +174,32 @@ heed_graph_attention_plan make_plan(const heed_context& context, const heed_grap
   share_out(plan);
   const GraphSizes sizes = sizes_of(plan);
   plan.slab = NodeSlab{{sizes, {}}};
-  plan.slab.bytes = checked(plan.slab.rooms, "a thread's workspace", problem);
+  plan.slab.bytes = checked(plan.slab.offsets, "a thread's workspace", problem);
   plan.split = SplitSlab{{sizes, {}}};
-  plan.split.bytes = checked(plan.split.rooms, "what a part of a node leaves", problem);
+  plan.split.bytes = checked(plan.split.offsets, "what a part of a node leaves", problem);
   if (graph.nodes > 0) plan.space = lay_out_space(plan, sizes);
   return plan;
+}
+
+void print_graph(const char* what, const heed_graph_attention_plan& plan, const GraphProblem& p,
+                 const heed_graph_attention_args& args, std::size_t tasks, double gathered_bytes,
+                 double seconds) noexcept {
+  const heed_context& c = *plan.context;
+  const double bytes = gathered_bytes * static_cast<double>(p.steps);
+  tell(
+      "%s N%lld E%lld H%lld D%lld Dv%lld %s scale %.6g %s%s, %s %s x%u, "
+      "%zu tasks, %.3f ms, %.2f GB/s gathered",
+      what, static_cast<long long>(p.nodes), static_cast<long long>(plan.graph->edges),
+      static_cast<long long>(p.heads), static_cast<long long>(p.features),
+      static_cast<long long>(p.value_features), name_of(p.inputs), p.scale, name_of(p.combine),
+      options_of(p, args).c_str(), c.kernels->f32.isa, c.threads.name, plan.workers, tasks,
+      seconds * 1e3, seconds > 0 ? bytes / seconds * 1e-9 : 0.0);
+}
+
+void print_run(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+               double seconds) noexcept {
+  print_graph("graph", plan, plan.problem, args, plan.graph->ranges.size(), plan.gathered_bytes,
+              seconds);
 }
 
 }  // namespace heed

@@ -1,16 +1,65 @@
-// Attention over a graph, planned and run: how parts are shared out, and the workspace they need.
+// Attention over a graph, planned and run: how ranges are shared out, and the workspace they need.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/context/context.hpp"
 #include "engine/graph/graph.hpp"
-#include "engine/graph/problem.hpp"
 #include "engine/projection/matmul.hpp"
+#include "engine/projection/weights.hpp"
 #include "engine/runtime/workspace.hpp"
+#include "engine/tensor/layout.hpp"
+#include "engine/tensor/scale.hpp"
 
 namespace heed {
+
+/// One problem: the descriptor after its defaults are filled in and its fields are checked against
+/// the graph.
+struct GraphProblem : Scaling {
+  heed_graph_inputs inputs;
+  heed_combine combine;
+  bool residual;
+  bool float64;  ///< the arithmetic's type: double, else float
+  std::int64_t nodes;
+  std::int64_t sources;  ///< nodes that edges lead from, whose rows keys and values have
+  std::int64_t edges_given;
+  std::int64_t heads;
+  std::int64_t features;
+  std::int64_t value_features;
+  std::int64_t width;       ///< of data
+  std::int64_t edge_width;  ///< 0: edges have no data
+  std::int64_t steps;
+  std::int64_t keys_width, values_width;  ///< features and value_features of all heads
+  Layout query, key, value;               ///< with HEED_GRAPH_PROJECTED
+  Layout data;                            ///< otherwise, and with residual
+  Layout edge_data;                       ///< with edge_width
+  Layout edge_bias, out, lse, weights;    ///< used where args give one
+  Matrix w_query, w_key, w_value;         ///< one each, or one per node
+  Matrix w_edge_key, w_edge_value;        ///< with edge_width
+  Layout bias;                            ///< of b_query, b_key and b_value
+
+  bool is_projected() const { return inputs == HEED_GRAPH_PROJECTED; }
+  bool has_data() const { return !is_projected() || residual; }
+  bool shares_matrices() const { return inputs == HEED_GRAPH_SHARED; }
+  /// Whether rows of out must be copied to be the data of the next step.
+  bool copies_data() const {
+    return steps > 1 && out_heads() > 1 && out.strides.head != value_features * out.strides.feature;
+  }
+  /// Heads that out has.
+  std::int64_t out_heads() const { return combine == HEED_COMBINE_CONCAT ? heads : 1; }
+};
+
+/// Throws an Error that names the field, its value and the bound.
+GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& desc);
+
+/// Throws unless a run has exactly the tensors that the problem needs; `backend` is the context's.
+void validate(const GraphProblem& problem, const heed_graph_attention_args& args, Backend backend);
+
+/// The same of only the tensors that a run reads.
+void validate_inputs(const GraphProblem& problem, const heed_graph_attention_args& args,
+                     Backend backend);
 
 /// The sizes that buffers are made of, padded as kernels want them.
 struct GraphSizes {
@@ -26,11 +75,11 @@ GraphSizes sizes_of(const heed_graph_attention_plan& plan);
 /// Buffers of numbers of the arithmetic's type, laid out as they are declared: offsets, in bytes.
 struct GraphBuffers {
   GraphSizes s;
-  Offsets rooms;
+  Offsets offsets;
 
   static constexpr auto kEdges = static_cast<std::int64_t>(kBatch);
   static constexpr auto kPanel = static_cast<std::int64_t>(kMaxPanel);
-  std::size_t numbers(Size rows, Size columns) { return rooms.take(rows, columns, s.number); }
+  std::size_t numbers(Size rows, Size columns) { return offsets.take(rows, columns, s.number); }
 };
 
 /// The slab of workspace that one thread works in.
@@ -49,7 +98,7 @@ struct NodeSlab : GraphBuffers {
   std::size_t row_sum = numbers(s.padded_heads, 1);
   std::size_t factors = numbers(s.padded_heads, 1);  ///< by which sums are multiplied
   /// int64: the edge of the largest score.
-  std::size_t chosen = rooms.take(s.hard ? s.padded_heads : 0, 1, sizeof(std::int64_t));
+  std::size_t chosen = offsets.take(s.hard ? s.padded_heads : 0, 1, sizeof(std::int64_t));
   std::size_t sums = numbers(s.heads, s.value_features);   ///< weighted values
   std::size_t edge_sums = numbers(s.heads, s.edge_width);  ///< weighted edge data
   std::size_t row = numbers(s.heads, s.value_features);    ///< of out
@@ -69,8 +118,8 @@ struct SplitSlab : GraphBuffers {
   std::size_t row_max = numbers(s.heads, 1);
   std::size_t row_sum = numbers(s.heads, 1);
   /// double, relative to the hub's largest row_max.
-  std::size_t lse = rooms.take(s.heads, 1, sizeof(double));
-  std::size_t chosen = rooms.take(s.hard ? s.heads : 0, 1, sizeof(std::int64_t));
+  std::size_t lse = offsets.take(s.heads, 1, sizeof(double));
+  std::size_t chosen = offsets.take(s.hard ? s.heads : 0, 1, sizeof(std::int64_t));
   std::size_t sums = numbers(s.heads, s.value_features);   ///< divided by row_sum
   std::size_t edge_sums = numbers(s.heads, s.edge_width);  ///< likewise
   std::size_t bytes = 0;
@@ -84,7 +133,7 @@ struct GraphSpace {
   std::size_t data;       ///< [nodes][width] of later steps, where out does not lie as data should
   std::size_t query;      ///< [nodes][heads][features] unless given
   std::size_t key_value;  ///< [nodes] keys with values next to them: one place to gather from
-  std::size_t slabs;      ///< [workers] NodeSlab or that of a product
+  std::size_t slabs;      ///< [workers] NodeSlab or a product's slab
   std::size_t slab_bytes;
   std::size_t bytes;
 };
@@ -101,7 +150,7 @@ struct heed_graph_attention_plan {
   const heed_context* context;
   const heed_graph* graph;
   heed::GraphProblem problem;
-  std::int64_t parts_per_claim;  ///< so that a claim is worth its atomic increment
+  std::int64_t ranges_per_claim;  ///< so that a claim is worth its atomic increment
   std::uint32_t workers;
   std::uint32_t project_workers;
   heed::GraphMatmuls matmuls;      ///< with HEED_GRAPH_SHARED

@@ -8,8 +8,8 @@
 
 namespace heed {
 
-/// From which end edges are looked at: the nodes that are computed, and those that their edges lead
-/// to. Scores are the same either way.
+/// The end from which edges are looked at: the nodes that are computed, and the nodes that their
+/// edges lead to. Scores are the same either way.
 template <class Real>
 struct EdgeSide {
   const EdgeOrder& order;
@@ -60,11 +60,15 @@ class EdgeScores {
   EdgeRows edge_data() const { return consecutive_rows(edge_data_, edge_width_, 0); }
   const Real* edge_numbers() const { return edge_data_; }
 
-  /// What kernels of nodes need of a node and a batch of its edges, except values and gradients.
-  NodeEdges<Real> at_once(std::int64_t node, const Batch& batch) const {
+  /// The operands that kernels of nodes need of a node and a batch of its edges, except gradients.
+  NodeEdges<Real> at_once(std::int64_t node, const Batch& batch,
+                          const Gather<Real>& value_of) const {
     query_of_.prefetch_own(node);
     NodeEdges<Real> edges{};
-    edges.keys = key_of_.rows(side_.order.others.data() + batch.begin, batch.edges);
+    const std::int32_t* const others = side_.order.others.data() + batch.begin;
+    edges.keys = key_of_.rows(others, batch.edges);
+    edges.values = value_of.rows(others, batch.edges);
+    edges.value_features = value_of.features();
     edges.edges = batch.edges;
     edges.heads = static_cast<std::size_t>(problem_.heads);
     edges.features = key_of_.features();
@@ -159,7 +163,7 @@ class EdgeScores {
   const Gather<Real> edge_data_of_{
       kernels_, {on_.step.args.edge_data, problem_.edge_data}, 1, problem_.edge_width, nullptr};
   const std::size_t edge_width_ = edge_data_of_.features();  ///< padded
-  /// Of queries, or keys.
+  /// Queries, or keys, are multiplied with this.
   const Real scale_ =
       static_cast<Real>(problem_.query_scale(problem_.softcap > 0, problem_.log2_unit));
   Real* const query_ = on_.buffer(&NodeSlab::query);

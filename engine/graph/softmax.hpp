@@ -40,10 +40,7 @@ class NodeSoftmax {
     const Batch batch = {begin, static_cast<std::size_t>(end - begin)};
     if (at_once_ == nullptr || batch.edges == 0 || batch.edges > kBatch) return false;
     prefetch(batch);
-    NodeEdges<Real> edges = scores_.at_once(node, batch);
-    const Gather<Real>& values = sums_.rows();
-    edges.values = values.rows(on_.graph.others.data() + begin, batch.edges);
-    edges.value_features = values.features();
+    const NodeEdges<Real> edges = scores_.at_once(node, batch, sums_.rows());
     Real* const out = output_.in_place(node);
     Real* const weights = on_.step.wants_weights() ? weights_ : nullptr;
     if (!at_once_->attend_node(edges, row_max_, row_sum_, out != nullptr ? out : sums_.values(),
@@ -98,7 +95,7 @@ class NodeSoftmax {
     output_.write(node, sums_.values(), factors_);
     if (on_.step.wants_lse()) output_.write_lse(node, row_max_, row_sum_);
   }
-  /// What the sums of a head are multiplied with in the end.
+  /// The factor of a head's sums in the end.
   Real factor_of(std::int64_t head, bool divided) const {
     return divided && row_sum_[head] != 0 ? Real{1} : inverse_of(row_sum_[head]);
   }

@@ -94,8 +94,16 @@ void each_batch(std::int64_t begin, std::int64_t end, Function&& function) {
 /// Projects data to queries, keys and values in the workspace, and points the step at them.
 void project(GraphStep& step);
 
+/// The step that reads `data`, projected where queries, keys and values are not given.
+GraphStep begin_step(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+                     const Tensor& data, std::byte* workspace, bool last);
+
 /// Computes a step's results from its queries, keys and values.
 void run_step(const GraphStep& step);
+
+/// Sets rows [heads][features] of edges that the graph has removed to 0.
+void clear_removed(const heed_graph_attention_plan& plan, void* to, const Layout& layout,
+                   std::int64_t heads, std::int64_t features);
 
 /// Copies the matrices over edge data into the workspace, as EdgeMatrix wants them.
 void widen_edge_matrices(const heed_graph_attention_plan& plan,

@@ -67,7 +67,7 @@ class EdgeSums {
   }
 
   /// Once per node: adds what edge data adds to values, for heads whose weights have a sum: the sum
-  /// of p (v + W^T f) is that of p v, plus W^T (the sum of p f).
+  /// of p (v + W^T f) is the sum of p v, plus W^T (the sum of p f).
   void add_edge_values(const Real* sum_of_weights) const {
     if (!matrix_.given()) return;
     const auto weighed = [&](std::int64_t h) { return sum_of_weights[h] != 0; };

@@ -1,5 +1,5 @@
 // The steps of a run, the last first. Each goes over the edges twice: by destination, where softmax
-// is, and by source, where keys and values gather what they are due. Nothing is kept in between but
+// is, and by source, where keys and values gather their gradients. Nothing is kept in between but
 // log-sum-exp and delta of every node and head.
 #include "engine/graph/backward/incoming.hpp"
 #include "engine/graph/backward/matrices.hpp"
@@ -56,20 +56,20 @@ class GraphBackward {
     using Out = Outgoing<Real>;
     const EdgeOrder& incoming = *plan_.graph;
     const EdgeOrder& outgoing = plan_.graph->outgoing;
-    const std::int64_t per_claim = plan_.attention.parts_per_claim;
-    share_out<In>(step, incoming.parts.size(), per_claim,
-                  [&](In& in, std::int64_t i) { in.differentiate(incoming.parts[i], i); });
+    const std::int64_t per_claim = plan_.attention.ranges_per_claim;
+    share_out<In>(step, incoming.ranges.size(), per_claim,
+                  [&](In& in, std::int64_t i) { in.differentiate(incoming.ranges[i], i); });
     if (incoming.hubs.size() > 0) {
       share_out<In>(step, incoming.hubs.size(), 1,
                     [&](In& in, std::int64_t i) { in.merge(incoming.hubs[i]); });
-      share_out<In>(step, incoming.parts.size(), per_claim,
-                    [&](In& in, std::int64_t i) { in.differentiate_split(incoming.parts[i]); });
+      share_out<In>(step, incoming.ranges.size(), per_claim,
+                    [&](In& in, std::int64_t i) { in.differentiate_split(incoming.ranges[i]); });
       share_out<In>(step, incoming.hubs.size(), 1,
                     [&](In& in, std::int64_t i) { in.sum(incoming.hubs[i]); });
     }
     if (step.key.data == nullptr && step.value.data == nullptr) return;
-    share_out<Out>(step, outgoing.parts.size(), plan_.outgoing_per_claim,
-                   [&](Out& out, std::int64_t i) { out.differentiate(outgoing.parts[i]); });
+    share_out<Out>(step, outgoing.ranges.size(), plan_.outgoing_per_claim,
+                   [&](Out& out, std::int64_t i) { out.differentiate(outgoing.ranges[i]); });
     share_out<Out>(step, outgoing.hubs.size(), 1,
                    [&](Out& out, std::int64_t i) { out.sum(outgoing.hubs[i]); });
   }
@@ -86,16 +86,7 @@ class GraphBackward {
   }
 
   GraphStep forward_step(const heed_graph_attention_args& args, const Tensor& data) const {
-    GraphStep step = {plan_.attention,
-                      args,
-                      {args.query, problem_.query},
-                      {args.key, problem_.key},
-                      {args.value, problem_.value},
-                      data,
-                      space_,
-                      true};
-    if (problem_.inputs != HEED_GRAPH_PROJECTED) project(step);
-    return step;
+    return begin_step(plan_.attention, args, data, space_, true);
   }
 
   /// Runs forward to have the data of all steps.
@@ -107,7 +98,7 @@ class GraphBackward {
     }
   }
 
-  /// From the gradient of a step's results to that of its data.
+  /// From the gradient of a step's results to the gradient of its data.
   Tensor go_back(std::int64_t t, const Tensor& grad) {
     const heed_graph_attention_backward_args& to = args_.given;
     const GraphStep forward = forward_step(args_.attention, data_of(t));
@@ -133,7 +124,7 @@ class GraphBackward {
     return projected ? grad : matrices_.go_back(step, t);
   }
 
-  /// The gradient of data; with queries, keys and values given, that of the residual.
+  /// The gradient of data; with queries, keys and values given, the gradient of the residual.
   void write_data(const Tensor& grad) const {
     const Layout& layout = plan_.problem.grad_data;
     std::byte* const slabs = space_ + plan_.space.slabs;
@@ -158,48 +149,35 @@ class GraphBackward {
     std::copy_n(static_cast<const Real*>(from.data) + node * problem_.width, problem_.width, to);
   }
 
-  /// What belongs to edges that the graph has removed is 0.
   void clear_removed() const {
-    const heed_graph& graph = *plan_.graph;
     if (plan_.problem.accumulate) return;
     const auto clear = [&](void* to, const Layout& layout, std::int64_t heads,
                            std::int64_t features) {
-      if (to == nullptr) return;
-      each_range(plan_.context->threads,
-                 Ranges::of(plan_.context->threads, graph.edges_given - graph.edges),
-                 [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-                   const Real zero = 0;
-                   for (std::int64_t e = graph.edges + begin; e < graph.edges + end; ++e)
-                     for (std::int64_t h = 0; h < heads; ++h)
-                       for (std::int64_t x = 0; x < features; ++x)
-                         kernels_.numbers.write(layout.type, &zero, 1,
-                                                row_at(to, layout, 0, h, graph.given(e)) +
-                                                    x * layout.strides.feature * layout.bytes,
-                                                1);
-                 });
+      if (to != nullptr) heed::clear_removed(plan_.attention, to, layout, heads, features);
     };
     clear(args_.given.grad_edge_bias, plan_.problem.grad_edge_bias,
           plan_.problem.sums_bias ? 1 : problem_.heads, 1);
     clear(args_.given.grad_edge_data, plan_.problem.grad_edge_data, 1, problem_.edge_width);
   }
 
-  /// Of one step, in the order of parts.
+  /// Sums one step's terms, in the order of ranges.
   void sum_head_weights(const GraphBackwardStep& step) const {
     if (args_.given.grad_head_weights == nullptr) return;
-    const auto parts = static_cast<std::int64_t>(plan_.graph->parts.size());
+    const auto ranges = static_cast<std::int64_t>(plan_.graph->ranges.size());
     double* const terms = at<double>(space_, plan_.space.head_terms);
-    double* const sums = terms + parts * problem_.heads;
+    double* const sums = terms + ranges * problem_.heads;
     for (std::int64_t h = 0; h < problem_.heads; ++h) {
       if (step.last) sums[h] = 0;
-      for (std::int64_t part = 0; part < parts; ++part) sums[h] += terms[part * problem_.heads + h];
+      for (std::int64_t range = 0; range < ranges; ++range)
+        sums[h] += terms[range * problem_.heads + h];
     }
   }
 
   void write_head_weights() const {
     auto* const to = static_cast<Real*>(args_.given.grad_head_weights);
     if (to == nullptr) return;
-    const auto parts = static_cast<std::int64_t>(plan_.graph->parts.size());
-    const double* const sums = at<double>(space_, plan_.space.head_terms) + parts * problem_.heads;
+    const auto ranges = static_cast<std::int64_t>(plan_.graph->ranges.size());
+    const double* const sums = at<double>(space_, plan_.space.head_terms) + ranges * problem_.heads;
     for (std::int64_t h = 0; h < problem_.heads; ++h)
       to[h] = static_cast<Real>((plan_.problem.accumulate ? static_cast<double>(to[h]) : 0) +
                                 (problem_.nodes > 0 ? sums[h] : 0));
@@ -229,7 +207,7 @@ void print_run(const heed_graph_attention_backward_plan& plan,
                const heed_graph_attention_backward_args& given, double seconds) noexcept {
   const GraphBackwardArgs args(given);
   print_graph("graph backward", plan.attention, plan.problem.attention, args.attention,
-              plan.graph->parts.size() + plan.graph->outgoing.parts.size(), plan.gathered_bytes,
+              plan.graph->ranges.size() + plan.graph->outgoing.ranges.size(), plan.gathered_bytes,
               seconds);
 }
 

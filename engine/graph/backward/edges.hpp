@@ -1,4 +1,4 @@
-// What edges get of the gradients of a node: those of their bias and of their data.
+// The gradients of a node's edges: of their bias and of their data.
 #pragma once
 
 #include "engine/graph/backward/step.hpp"
@@ -9,11 +9,11 @@ namespace heed {
 template <class Real>
 class EdgeGradients {
  public:
-  /// The scores are those of the node.
+  /// The scores are the node's.
   EdgeGradients(const GraphBackwardThread<Real>& on, const EdgeScores<Real>& scores)
       : on_(on), scores_(scores) {}
 
-  /// Writes gradients of biased scores, those of all heads summed where they share a bias.
+  /// Writes gradients of biased scores, summed over all heads where they share a bias.
   void write_bias(const PanelRows& panel, const Batch& batch, const Real* gradients) const {
     if (step_.args.given.grad_edge_bias == nullptr) return;
     const auto factor = static_cast<Real>(1 / problem_.temperature);
@@ -32,8 +32,8 @@ class EdgeGradients {
     }
   }
 
-  /// Adds what the panel's heads pass on to the data of their edges, through keys and through
-  /// values. `values` is W_edge_value times the gradients of heads, [heads][edge_width].
+  /// Adds the gradients that the panel's heads pass on to the data of their edges, through keys and
+  /// through values. `values` is W_edge_value times the gradients of heads, [heads][edge_width].
   void add_data(const PanelRows& panel, const Batch& batch, const Real* gradients,
                 const Real* probs, const Real* values) const {
     if (step_.args.given.grad_edge_data == nullptr) return;
@@ -63,7 +63,8 @@ class EdgeGradients {
     if (step_.args.given.grad_edge_data == nullptr) return;
     const Layout& layout = step_.plan.problem.grad_edge_data;
     for (std::size_t e = 0; e < batch.edges; ++e)
-      write_gradient(kernels_, layout, step_.adds(), rows_ + e * width_, problem_.edge_width, room_,
+      write_gradient(kernels_, layout, step_.adds(), rows_ + e * width_, problem_.edge_width,
+                     buffer_,
                      row_at(step_.args.given.grad_edge_data, layout, 0, 0,
                             graph_.given(batch.begin + static_cast<std::int64_t>(e))));
   }
@@ -73,8 +74,8 @@ class EdgeGradients {
                   std::size_t heads) const {
     Layout along = step_.plan.problem.grad_edge_bias;
     along.strides.feature = along.strides.head;
-    Real room[kMaxPanel];
-    write_gradient(kernels_, along, step_.adds(), numbers, static_cast<std::int64_t>(heads), room,
+    Real buffer[kMaxPanel];
+    write_gradient(kernels_, along, step_.adds(), numbers, static_cast<std::int64_t>(heads), buffer,
                    row_at(step_.args.given.grad_edge_bias, along, 0, first,
                           graph_.given(batch.begin + static_cast<std::int64_t>(e))));
   }
@@ -85,11 +86,11 @@ class EdgeGradients {
   const heed_graph& graph_ = on_.forward.graph;
   const KernelTable<Real>& kernels_ = on_.forward.kernels;
   const EdgeScores<Real>& scores_;
-  /// Of edge data, padded.
+  /// The padded width of edge data.
   const std::size_t width_ = static_cast<std::size_t>(Gather<Real>::padded(problem_.edge_width));
   Real* const rows_ = on_.buffer(&GraphBackwardSlab::edge_rows);
   Real* const bias_sums_ = on_.buffer(&GraphBackwardSlab::bias_sums);
-  Real* const room_ = on_.buffer(&GraphBackwardSlab::rows);
+  Real* const buffer_ = on_.buffer(&GraphBackwardSlab::rows);
 };
 
 }  // namespace heed

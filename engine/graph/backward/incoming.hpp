@@ -29,15 +29,15 @@ class Incoming {
     std::fill_n(delta_, round_up(problem_.heads, std::int64_t{kMaxPanel}), Real{0});
   }
 
-  void differentiate(const Part& part, std::int64_t index) {
+  void differentiate(const NodeRange& range, std::int64_t index) {
     double* const terms = head_terms(index);
     if (terms != nullptr) std::fill_n(terms, heads_, 0.0);
-    if (part.split != kNoSplit) {
-      softmax_.attend(part.first, part.begin, part.end, false);
-      Split<Real>(step_.forward, part.split).store(problem_, softmax_);
+    if (range.split != kNoSplit) {
+      softmax_.attend(range.first, range.begin, range.end, false);
+      Split<Real>(step_.forward, range.split).store(problem_, softmax_);
       return;
     }
-    for (std::int64_t n = part.first; n < part.last; ++n) {
+    for (std::int64_t n = range.first; n < range.last; ++n) {
       const std::int64_t begin = graph_.offsets[n];
       const std::int64_t end = graph_.offsets[n + 1];
       if (differentiate_at_once(n, begin, end)) continue;
@@ -51,17 +51,17 @@ class Incoming {
 
   void merge(const Hub& hub) {
     merge_splits(step_.forward, hub, softmax_);
-    finish_softmax(hub.node, true, head_terms(hub.first_part));
+    finish_softmax(hub.node, true, head_terms(hub.first_range));
   }
 
-  void differentiate_split(const Part& part) {
-    if (part.split == kNoSplit) return;
-    read_grad(part.first);
-    recall(part.first);
-    scores_.begin_node(part.first);
-    begin_node(part.first);
-    add_edges(part.begin, part.end, false);
-    std::copy_n(sums_, plan_.sums.numbers, split_sums<Real>(step_, part.split));
+  void differentiate_split(const NodeRange& range) {
+    if (range.split == kNoSplit) return;
+    read_grad(range.first);
+    recall(range.first);
+    scores_.begin_node(range.first);
+    begin_node(range.first);
+    add_edges(range.begin, range.end, false);
+    std::copy_n(sums_, plan_.sums.numbers, split_sums<Real>(step_, range.split));
   }
 
   void sum(const Hub& hub) {
@@ -70,9 +70,9 @@ class Incoming {
   }
 
  private:
-  double* head_terms(std::int64_t part) const {
+  double* head_terms(std::int64_t range) const {
     if (problem_.combine != HEED_COMBINE_WEIGHTED) return nullptr;
-    return at<double>(step_.space, plan_.space.head_terms) + part * problem_.heads;
+    return at<double>(step_.space, plan_.space.head_terms) + range * problem_.heads;
   }
   std::size_t edge_numbers() const { return heads_ * matrix_.padded_width(); }
 
@@ -82,9 +82,7 @@ class Incoming {
     const Batch batch = {begin, static_cast<std::size_t>(end - begin)};
     if (at_once_ == nullptr || batch.edges == 0 || batch.edges > kBatch) return false;
     softmax_.prefetch(batch);
-    NodeEdges<Real> edges = scores_.at_once(node, batch);
-    edges.values = value_of_.rows(graph_.others.data() + begin, batch.edges);
-    edges.value_features = value_of_.features();
+    NodeEdges<Real> edges = scores_.at_once(node, batch, value_of_);
     edges.grad = grad_of_.whole(node, grad_);
     grad_of_.prefetch_own(node);
     Real* const stored = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_);
@@ -92,18 +90,16 @@ class Incoming {
     for (std::size_t h = 0; of_lse && h < heads_; ++h)
       delta_[h] = grad_lse(node, static_cast<std::int64_t>(h));
     Real* const to = step_.query.in_place<Real>(problem_.heads, problem_.features, node);
-    if (!at_once_->node_gradient(edges, scale_, of_lse ? delta_ : nullptr, stored, stored + heads_,
-                                 to != nullptr ? to : sums_))
+    if (!at_once_->node_gradient(edges, on_.scale, of_lse ? delta_ : nullptr, stored,
+                                 stored + heads_, to != nullptr ? to : sums_))
       return false;
-    if (to == nullptr)
-      write_heads(kernels_, step_.query, node, problem_.heads, problem_.features, sums_, Real{1},
-                  row_);
+    if (to == nullptr) on_.write(step_.query, node, problem_.features, sums_, Real{1});
     return true;
   }
 
-  // ---- What is known of a node before its edges are gone over again ----
+  // ---- Softmax and delta of a node, before its edges are gone over again ----
 
-  /// Fetches the gradient of the node's row of out, or those of its heads.
+  /// Fetches the gradient of the node's row of out, or of its heads.
   void read_grad(std::int64_t node) {
     if (problem_.combine == HEED_COMBINE_CONCAT) return grad_of_.copy(node, grad_);
     std::copy_n(step_.of_node<Real>(plan_.space.grad, node, grad_numbers()), grad_numbers(), grad_);
@@ -171,7 +167,8 @@ class Incoming {
     return gradient;
   }
 
-  /// What reaches each head through combine; kept, because edges are gone over from both ends.
+  /// Spreads the gradient over heads through combine; kept, because edges are gone over from both
+  /// ends.
   void spread(std::int64_t node, const Real* results, double* terms) {
     const std::size_t features = value_of_.features();
     grad_of_.copy(node, row_);
@@ -290,12 +287,11 @@ class Incoming {
       if (graph_.offsets[node] < graph_.offsets[node + 1])
         each_panel(kernels_, problem_.heads,
                    [&](const PanelRows& panel) { key_matrix_.add(panel, edge_keys, sums_); });
-      keep(edge_keys, scale_, plan_.space.edge_keys, node);
+      keep(edge_keys, on_.scale, plan_.space.edge_keys, node);
     }
     if (matrix_.given())
       keep(sums_ + plan_.sums.edge_values, Real{1}, plan_.space.edge_values, node);
-    write_heads(kernels_, step_.query, node, problem_.heads, problem_.features, sums_, scale_,
-                row_);
+    on_.write(step_.query, node, problem_.features, sums_, on_.scale);
   }
 
   /// Keeps sums of edge data for the gradients of matrices.
@@ -322,9 +318,7 @@ class Incoming {
                                problem_.value_features, on_.buffer(&GraphBackwardSlab::values)};
   const EdgeMatrix<Real> matrix_{on_.forward, EdgeMatrix<Real>::kValues};
   const EdgeMatrix<Real> key_matrix_{on_.forward, EdgeMatrix<Real>::kKeys};
-  const std::size_t heads_ = static_cast<std::size_t>(problem_.heads);
-  /// Of gradients of scores, to those of queries and keys.
-  const Real scale_ = static_cast<Real>(problem_.scale / problem_.temperature);
+  const std::size_t heads_ = on_.heads;
   Real* const probs_ = on_.forward.buffer(&NodeSlab::scores);
   Real* const grad_ = on_.buffer(&GraphBackwardSlab::grad);
   Real* const edge_grad_ = on_.buffer(&GraphBackwardSlab::edge_grad);

@@ -42,16 +42,17 @@ class MatrixGradients {
     const heed_graph_attention_backward_args& to = args_.given;
     if (to.grad_w_edge_key != nullptr)
       add_edge_matrix(step, plan_.matmuls.edge_keys, plan_.space.edge_keys, step.forward.query,
-                      problem_.features, room(plan_.space.w_edge_key));
+                      problem_.features, buffer(plan_.space.w_edge_key));
     if (to.grad_w_edge_value != nullptr)
       add_edge_matrix(step, plan_.matmuls.edge_values, plan_.space.edge_values,
                       step.template grad_of_heads<Real>(), problem_.value_features,
-                      room(plan_.space.w_edge_value));
+                      buffer(plan_.space.w_edge_value));
   }
 
-  /// Adds a step's share to those of W_query and so on. Returns the gradient of its data, step t's.
+  /// Adds a step's share to the gradients of W_query and so on. Returns the gradient of its data,
+  /// step t's.
   Tensor go_back(const GraphBackwardStep& step, std::int64_t t) const {
-    Real* const to = room(plan_.space.grad_data[t % 2]);
+    Real* const to = buffer(plan_.space.grad_data[t % 2]);
     const Layout layout = {kTypeOf<Real>, sizeof(Real), {0, 0, problem_.width, 1}};
     Layout rows = layout;  // as a result of the step before
     rows.strides.head = problem_.value_features;
@@ -107,13 +108,13 @@ class MatrixGradients {
           if (one.to_bias != nullptr && !plan_.problem.accumulate)
             clear(static_cast<Real*>(one.to_bias), 1, one.matrix.out);
         });
-      clear(room(plan_.space.w_edge_key), problem_.edge_width, problem_.keys_width);
-      clear(room(plan_.space.w_edge_value), problem_.edge_width, problem_.values_width);
+      clear(buffer(plan_.space.w_edge_key), problem_.edge_width, problem_.keys_width);
+      clear(buffer(plan_.space.w_edge_value), problem_.edge_width, problem_.values_width);
     }
-    write_edge_matrix(room(plan_.space.w_edge_key), problem_.features, to.grad_w_edge_key,
+    write_edge_matrix(buffer(plan_.space.w_edge_key), problem_.features, to.grad_w_edge_key,
                       plan_.problem.grad_w_edge_key);
-    write_edge_matrix(room(plan_.space.w_edge_value), problem_.value_features, to.grad_w_edge_value,
-                      plan_.problem.grad_w_edge_value);
+    write_edge_matrix(buffer(plan_.space.w_edge_value), problem_.value_features,
+                      to.grad_w_edge_value, plan_.problem.grad_w_edge_value);
     if (problem_.inputs != HEED_GRAPH_SHARED) return;
     each_projection([&](const Projection& one) {
       if (one.to != nullptr)
@@ -146,12 +147,12 @@ class MatrixGradients {
     const GraphBackwardMatmuls& m = plan_.matmuls;
     const GradientOfProjections made = projections();
     function(Projection{a.w_query, problem_.w_query, made.query, m.w_keys, m.keys,
-                        room(plan_.space.w_query), to.grad_w_query, p.grad_w_query,
+                        buffer(plan_.space.w_query), to.grad_w_query, p.grad_w_query,
                         to.grad_b_query});
     function(Projection{a.w_key, problem_.w_key, made.key, m.w_keys, m.keys,
-                        room(plan_.space.w_key), to.grad_w_key, p.grad_w_key, to.grad_b_key});
+                        buffer(plan_.space.w_key), to.grad_w_key, p.grad_w_key, to.grad_b_key});
     function(Projection{a.w_value, problem_.w_value, made.value, m.w_values, m.values,
-                        room(plan_.space.w_value), to.grad_w_value, p.grad_w_value,
+                        buffer(plan_.space.w_value), to.grad_w_value, p.grad_w_value,
                         to.grad_b_value});
   }
 
@@ -162,7 +163,7 @@ class MatrixGradients {
     return {made.data, layout, problem_.nodes};
   }
 
-  Real* room(std::size_t offset) const { return at<Real>(space_, offset); }
+  Real* buffer(std::size_t offset) const { return at<Real>(space_, offset); }
 
   /// The residual's share, or nothing.
   void begin_data(const GraphBackwardStep& step, Real* to) const {
@@ -202,11 +203,11 @@ class MatrixGradients {
 
   /// data^T grad, row by row.
   void write_node_matrix(const GraphBackwardStep& step, const Projection& one, std::int64_t node,
-                         const Real* data, const Real* grad, Real* room) const {
+                         const Real* data, const Real* grad, Real* buffer) const {
     const std::int64_t out = one.matrix.out;
     for (std::int64_t i = 0; i < problem_.width; ++i) {
-      for (std::int64_t x = 0; x < out; ++x) room[x] = data[i] * grad[x];
-      write_gradient(kernels_, one.as.layout, step.adds(), room, out, room + out,
+      for (std::int64_t x = 0; x < out; ++x) buffer[x] = data[i] * grad[x];
+      write_gradient(kernels_, one.as.layout, step.adds(), buffer, out, buffer + out,
                      row_at(one.to, one.as.layout, node, 0, i));
     }
   }
@@ -218,7 +219,7 @@ class MatrixGradients {
     const Layout rows = {kTypeOf<Real>, sizeof(Real), {0, 0, problem_.heads * padded, 1}};
     for (std::int64_t h = 0; h < problem_.heads; ++h) {
       const Factors factors = {
-          {room(kept) + h * padded, rows, problem_.nodes},
+          {buffer(kept) + h * padded, rows, problem_.nodes},
           {row_at(with.data, with.layout, 0, h, 0), with.layout, problem_.nodes},
           problem_.nodes};
       multiply_over_rows(threads_, plan, factors, sums + h * problem_.edge_width * features,

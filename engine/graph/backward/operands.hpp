@@ -1,7 +1,7 @@
-// The tensors of gradients over a graph, beside those of the attention itself.
+// The tensors of gradients over a graph, beside the attention's own.
 #pragma once
 
-#include "engine/graph/backward/problem.hpp"
+#include "engine/graph/backward/plan.hpp"
 #include "engine/graph/operands.hpp"
 
 namespace heed {
@@ -38,8 +38,8 @@ struct GraphBackwardApi {
 #define VECTOR(field) HEED_VECTOR(GraphBackwardApi, field)
 #define INPUT(field) offsetof(heed_graph_attention_args, field)
 
-/// Inputs that a run of the attention needs, and those that it may lack, have gradients where it
-/// has them.
+/// Inputs of the attention have gradients where a run has the input, whether it needs or may lack
+/// it.
 constexpr Operand<GraphBackwardProblem> gradient(const TensorField<GraphBackwardProblem>& tensor,
                                                  TensorField<GraphBackwardProblem>::AxesOf axes) {
   return wanted(tensor, axes).with(Types::kAsOut).told();

@@ -21,15 +21,15 @@ class Outgoing {
     std::fill_n(zeros_, kMaxPanel, Real{0});
   }
 
-  void differentiate(const Part& part) {
-    if (part.split != kNoSplit) {
+  void differentiate(const NodeRange& range) {
+    if (range.split != kNoSplit) {
       Real* const values = sums_ + plan_.sums.values;
-      if (!add_at_once(part.first, part.begin, part.end, Real{1}, sums_, values))
-        add_edges(part.first, part.begin, part.end);
-      std::copy_n(sums_, plan_.sums.edge_keys, split_sums<Real>(step_, part.split));
+      if (!add_at_once(range.first, range.begin, range.end, Real{1}, sums_, values))
+        add_edges(range.first, range.begin, range.end);
+      std::copy_n(sums_, plan_.sums.edge_keys, split_sums<Real>(step_, range.split));
       return;
     }
-    for (std::int64_t m = part.first; m < part.last; ++m) {
+    for (std::int64_t m = range.first; m < range.last; ++m) {
       if (differentiate_at_once(m)) continue;
       add_edges(m, order_.offsets[m], order_.offsets[m + 1]);
       finish(m);
@@ -42,7 +42,7 @@ class Outgoing {
   }
 
  private:
-  /// What the queries of nodes, or gradients of their results, were multiplied with.
+  /// A matrix of edge data times the queries of nodes, or times gradients of their results.
   const Real* asked(const void* matrix, std::size_t GraphBackwardSpace::*offset) const {
     return matrix == nullptr ? nullptr : at<Real>(step_.space, plan_.space.*offset);
   }
@@ -51,20 +51,16 @@ class Outgoing {
     Real* const values = sums_ + plan_.sums.values;
     Real* const key = step_.key.in_place<Real>(problem_.heads, problem_.features, node);
     Real* const value = step_.value.in_place<Real>(problem_.heads, problem_.value_features, node);
-    if (!add_at_once(node, order_.offsets[node], order_.offsets[node + 1], scale_,
+    if (!add_at_once(node, order_.offsets[node], order_.offsets[node + 1], on_.scale,
                      key != nullptr ? key : sums_, value != nullptr ? value : values))
       return false;
-    if (key == nullptr)
-      write_heads(kernels_, step_.key, node, problem_.heads, problem_.features, sums_, Real{1},
-                  row_);
-    if (value == nullptr)
-      write_heads(kernels_, step_.value, node, problem_.heads, problem_.value_features, values,
-                  Real{1}, row_);
+    if (key == nullptr) on_.write(step_.key, node, problem_.features, sums_, Real{1});
+    if (value == nullptr) on_.write(step_.value, node, problem_.value_features, values, Real{1});
     return true;
   }
 
-  /// Sums gradients over edges with one kernel, those of keys times `factor`. False where that
-  /// cannot be done.
+  /// Sums gradients over edges with one kernel, of keys times `factor`. False where that cannot be
+  /// done.
   bool add_at_once(std::int64_t node, std::int64_t begin, std::int64_t end, Real factor,
                    Real* grad_key, Real* grad_value) {
     if (at_once_ == nullptr || begin == end) return false;
@@ -75,9 +71,7 @@ class Outgoing {
     each_batch(begin, end, [&](const Batch& batch) {
       prefetch(batch);
       const std::int32_t* const destinations = order_.others.data() + batch.begin;
-      NodeEdges<Real> edges = scores_.at_once(node, batch);
-      edges.values = grad_of_.rows(destinations, batch.edges);
-      edges.value_features = grad_of_.features();
+      NodeEdges<Real> edges = scores_.at_once(node, batch, grad_of_);
       edges.grad = value;
       good = good && at_once_->source_gradient(edges, factor, stats, destinations,
                                                batch.begin == begin, grad_key, grad_value);
@@ -149,9 +143,8 @@ class Outgoing {
   }
 
   void finish(std::int64_t node) {
-    write_heads(kernels_, step_.key, node, problem_.heads, problem_.features, sums_, scale_, row_);
-    write_heads(kernels_, step_.value, node, problem_.heads, problem_.value_features,
-                sums_ + plan_.sums.values, Real{1}, row_);
+    on_.write(step_.key, node, problem_.features, sums_, on_.scale);
+    on_.write(step_.value, node, problem_.value_features, sums_ + plan_.sums.values, Real{1});
   }
 
   const GraphBackwardThread<Real> on_;
@@ -172,14 +165,11 @@ class Outgoing {
                                problem_.value_features, nullptr};
   const Gather<Real> grad_of_{kernels_, step_.template grad_of_heads<Real>(), problem_.heads,
                               problem_.value_features, on_.buffer(&GraphBackwardSlab::values)};
-  const std::size_t heads_ = static_cast<std::size_t>(problem_.heads);
-  /// Of gradients of scores, to those of queries and keys.
-  const Real scale_ = static_cast<Real>(problem_.scale / problem_.temperature);
+  const std::size_t heads_ = on_.heads;
   Real* const probs_ = on_.forward.buffer(&NodeSlab::scores);
   Real* const value_ = on_.buffer(&GraphBackwardSlab::grad);
   Real* const zeros_ = on_.buffer(&GraphBackwardSlab::lse);
   Real* const sums_ = on_.buffer(&GraphBackwardSlab::sums);
-  Real* const row_ = on_.buffer(&GraphBackwardSlab::rows);
   EdgeRows grads_{};
 };
 

@@ -9,26 +9,26 @@
 namespace heed {
 namespace {
 
-std::size_t checked(const Offsets& rooms, const char* what, const GraphProblem& p) {
-  return rooms.end(what, {{"desc.attention->heads", p.heads},
-                          {"features", p.features},
-                          {"value_features", p.value_features},
-                          {"width", p.width},
-                          {"edge_width", p.edge_width},
-                          {"steps", p.steps}});
+std::size_t checked(const Offsets& offsets, const char* what, const GraphProblem& p) {
+  return offsets.end(what, {{"desc.attention->heads", p.heads},
+                            {"features", p.features},
+                            {"value_features", p.value_features},
+                            {"width", p.width},
+                            {"edge_width", p.edge_width},
+                            {"steps", p.steps}});
 }
 
 GraphBackwardSpace lay_out_space(const heed_graph_attention_backward_plan& plan,
                                  const GraphSizes& s) {
   const GraphProblem& p = plan.problem.attention;
   const EdgeOrder& outgoing = plan.graph->outgoing;
-  Offsets rooms;
-  rooms.take(static_cast<std::int64_t>(plan.attention.space.bytes), 1, 1);
+  Offsets offsets;
+  offsets.take(static_cast<std::int64_t>(plan.attention.space.bytes), 1, 1);
   const auto nodes = [&](Size each, Size features) {
-    return rooms.take(each * features, p.nodes, s.number);
+    return offsets.take(each * features, p.nodes, s.number);
   };
   GraphBackwardSpace space{};
-  space.states = rooms.take(Size(p.steps - 1) * p.nodes, p.width, p.out.bytes);
+  space.states = offsets.take(Size(p.steps - 1) * p.nodes, p.width, p.out.bytes);
   space.lse = nodes(2, s.heads);
   space.lse_rest = nodes(1, s.heads);
   space.grad = nodes(p.combine == HEED_COMBINE_CONCAT ? Size(0) : s.heads, s.value_features);
@@ -37,17 +37,17 @@ GraphBackwardSpace lay_out_space(const heed_graph_attention_backward_plan& plan,
   space.edge_keys = nodes(s.heads, s.edge_width);
   space.edge_values = nodes(s.heads, s.edge_width);
   const bool weighted = p.combine == HEED_COMBINE_WEIGHTED;
-  const auto parts = static_cast<std::int64_t>(plan.graph->parts.size());
-  space.head_terms = rooms.take(weighted ? parts + 1 : 0, p.heads, sizeof(double));
+  const auto ranges = static_cast<std::int64_t>(plan.graph->ranges.size());
+  space.head_terms = offsets.take(weighted ? ranges + 1 : 0, p.heads, sizeof(double));
   space.splits =
-      rooms.take(std::max(plan.graph->splits, outgoing.splits), plan.sums.numbers, s.number);
+      offsets.take(std::max(plan.graph->splits, outgoing.splits), plan.sums.numbers, s.number);
   const bool made = p.inputs != HEED_GRAPH_PROJECTED;
   space.query = nodes(made ? 1 : 0, p.keys_width);
   space.key = nodes(made ? 1 : 0, p.keys_width);
   space.value = nodes(made ? 1 : 0, p.values_width);
   for (std::size_t& grad_data : space.grad_data) grad_data = nodes(made ? 1 : 0, p.width);
   const auto matrix = [&](bool used, Size in, Size out) {
-    return rooms.take(used ? in : Size(0), out, s.number);
+    return offsets.take(used ? in : Size(0), out, s.number);
   };
   const bool shared = p.inputs == HEED_GRAPH_SHARED;
   space.w_query = matrix(shared, p.width, p.keys_width);
@@ -59,8 +59,8 @@ GraphBackwardSpace lay_out_space(const heed_graph_attention_backward_plan& plan,
   space.slab_bytes = std::max({plan.attention.slab.bytes + plan.slab.bytes, m.w_keys.slab.bytes,
                                m.w_values.slab.bytes, m.keys.slab.bytes, m.values.slab.bytes,
                                m.edge_keys.slab.bytes, m.edge_values.slab.bytes});
-  space.slabs = rooms.take(plan.workers, static_cast<std::int64_t>(space.slab_bytes), 1);
-  space.bytes = checked(rooms, "the workspace", p);
+  space.slabs = offsets.take(plan.workers, static_cast<std::int64_t>(space.slab_bytes), 1);
+  space.bytes = checked(offsets, "the workspace", p);
   return space;
 }
 
@@ -104,10 +104,10 @@ heed_graph_attention_backward_plan make_plan(const heed_context& context, const 
   plan.graph = &graph;
   plan.problem = problem;
   plan.attention = make_plan(context, graph, one_step(p));
-  const auto parts = static_cast<std::int64_t>(graph.parts.size());
-  const auto outgoing = static_cast<std::int64_t>(graph.outgoing.parts.size());
+  const auto ranges = static_cast<std::int64_t>(graph.ranges.size());
+  const auto outgoing = static_cast<std::int64_t>(graph.outgoing.ranges.size());
   const std::int64_t claims =
-      std::max<std::int64_t>(ceil_div(parts, plan.attention.parts_per_claim), 1);
+      std::max<std::int64_t>(ceil_div(ranges, plan.attention.ranges_per_claim), 1);
   plan.outgoing_per_claim = std::max<std::int64_t>(outgoing / claims, 1);
   plan.gathered_bytes = 2 * plan.attention.gathered_bytes;
   plan.workers = std::max(plan.attention.workers, plan.attention.project_workers);
@@ -115,7 +115,7 @@ heed_graph_attention_backward_plan make_plan(const heed_context& context, const 
   const GraphSizes sizes = sizes_of(plan.attention);
   plan.sums = NodeSums{sizes};
   plan.slab = GraphBackwardSlab{{sizes, {}}};
-  plan.slab.bytes = checked(plan.slab.rooms, "a thread's workspace", p);
+  plan.slab.bytes = checked(plan.slab.offsets, "a thread's workspace", p);
   plan.space = lay_out_space(plan, sizes);
   return plan;
 }

@@ -4,13 +4,40 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/graph/backward/problem.hpp"
 #include "engine/graph/plan.hpp"
 
 namespace heed {
 
-/// Offsets, in numbers, into the sums of a node or of a hub's split: first come those of its query,
-/// or key, [heads][features].
+/// One problem: the descriptor after its defaults are filled in and its fields are checked against
+/// the graph.
+struct GraphBackwardProblem {
+  GraphProblem attention;
+  bool accumulate;
+  bool sums_bias;  ///< the bias is one for all heads, and so is its gradient
+  Layout grad_out, grad_lse;
+  Layout grad_query, grad_key, grad_value;  ///< used where args give one, all of them
+  Layout grad_data, grad_edge_data, grad_edge_bias;
+  Matrix grad_w_query, grad_w_key, grad_w_value;
+  Matrix grad_w_edge_key, grad_w_edge_value;
+};
+
+/// Throws an Error that names the field, its value and the bound.
+GraphBackwardProblem validate(const heed_graph& graph,
+                              const heed_graph_attention_backward_desc& desc);
+
+/// The arguments of a run, and of its attention as this library knows them.
+struct GraphBackwardArgs {
+  heed_graph_attention_backward_args given;
+  heed_graph_attention_args attention;
+
+  explicit GraphBackwardArgs(const heed_graph_attention_backward_args& args);
+};
+
+/// Throws unless a run has the tensors that it needs.
+void validate(const GraphBackwardProblem& problem, const GraphBackwardArgs& args, Backend backend);
+
+/// Offsets, in numbers, into the sums of a node or of a hub's split: the sums of its query, or key,
+/// come first, [heads][features].
 struct NodeSums {
   GraphSizes s;
   std::int64_t values = (s.heads * s.features).value();
@@ -20,7 +47,7 @@ struct NodeSums {
   std::int64_t numbers = (Size(edge_values) + s.heads * s.edge_width).value();
 };
 
-/// What one thread works in beside the slab of the attention.
+/// One thread's buffers beside the slab of the attention.
 struct GraphBackwardSlab : GraphBuffers {
   std::size_t grad = numbers(s.heads, s.value_features);   ///< of a result; by source: its value
   std::size_t edge_grad = numbers(s.heads, s.edge_width);  ///< W_edge_value times that
@@ -55,7 +82,7 @@ struct GraphBackwardSpace {
   std::size_t asked_values;  ///< [nodes][heads][edge_width] W_edge_value times grad
   std::size_t edge_keys;     ///< [nodes][heads][edge_width] as in NodeSums
   std::size_t edge_values;
-  std::size_t head_terms;  ///< [parts][heads] double, of head weights; then [heads] their sums
+  std::size_t head_terms;  ///< [ranges][heads] double, of head weights; then [heads] their sums
   std::size_t splits;      ///< [splits] NodeSums
   std::size_t query;       ///< [nodes][heads][features] gradients of projections
   std::size_t key;
@@ -66,7 +93,7 @@ struct GraphBackwardSpace {
   std::size_t w_value;
   std::size_t w_edge_key;  ///< [heads][edge_width][features] likewise
   std::size_t w_edge_value;
-  std::size_t slabs;  ///< [workers] NodeSlab and GraphBackwardSlab, or that of a product
+  std::size_t slabs;  ///< [workers] NodeSlab and GraphBackwardSlab, or a product's slab
   std::size_t slab_bytes;
   std::size_t bytes;
 };

@@ -15,7 +15,7 @@ void check_differentiable(const heed_graph& graph, const heed_graph_attention_de
          "the graph was made with desc.reverse 0; gradients need 1, edges sorted by source too");
 }
 
-/// What edges and nodes get from several steps is summed where it lies.
+/// Gradients of edges and nodes from several steps are summed where they lie.
 void check_steps(const GraphBackwardProblem& p) {
   const GraphProblem& of = p.attention;
   const auto check = [&](const char* field, const Layout& layout) {

@@ -33,7 +33,7 @@ struct GraphBackwardStep {
   std::byte* space;  ///< the workspace
 
   const GraphProblem& problem() const { return plan.problem.attention; }
-  /// Whether what belongs to edges, and no step of its own, is added to what is there.
+  /// Whether gradients of edges, which all steps share, are added to what is there.
   bool adds() const { return plan.problem.accumulate || !last; }
 
   /// [nodes] numbers of the workspace, so many each; nullptr where there are none.
@@ -42,7 +42,7 @@ struct GraphBackwardStep {
     return at<Real>(space, offset) + static_cast<std::size_t>(node) * numbers;
   }
 
-  /// What reaches the results of heads: that of out, where they lie side by side there.
+  /// The gradient of the results of heads: of out, where they lie side by side there.
   template <class Real>
   Tensor grad_of_heads() const {
     const GraphProblem& p = problem();
@@ -53,16 +53,34 @@ struct GraphBackwardStep {
   }
 };
 
-/// A thread at work on a step's way back, in a slab of its own: that of the forward run first.
+/// A thread at work on a step's way back, in a slab of its own: the forward run's comes first.
 template <class Real>
 struct GraphBackwardThread {
   const GraphBackwardStep& step;
   std::byte* slab;
   const heed_graph_attention_backward_plan& plan = step.plan;
   const GraphThread<Real> forward{step.forward, slab};
+  const std::size_t heads = static_cast<std::size_t>(forward.problem.heads);
+  /// Gradients of scores become gradients of queries and keys times this.
+  const Real scale = static_cast<Real>(forward.problem.scale / forward.problem.temperature);
 
   Real* buffer(std::size_t GraphBackwardSlab::*offset) const {
     return at<Real>(slab + plan.attention.slab.bytes, plan.slab.*offset);
+  }
+
+  /// Writes a node's rows [heads][padded] times a factor.
+  void write(const GradientTarget& to, std::int64_t node, std::int64_t features, Real* rows,
+             Real factor) const {
+    if (to.data == nullptr) return;
+    const std::int64_t count = forward.problem.heads;
+    const std::int64_t padded = Gather<Real>::padded(features);
+    for (std::int64_t i = 0; i < count * padded; ++i) rows[i] *= factor;
+    const Strides& strides = to.layout.strides;
+    const bool one_run = padded == features && strides.head == features && strides.feature == 1;
+    for (std::int64_t h = 0; h < (one_run ? 1 : count); ++h)
+      write_gradient(forward.kernels, to.layout, to.accumulate, rows + h * padded,
+                     one_run ? count * features : features, buffer(&GraphBackwardSlab::rows),
+                     row_at(to.data, to.layout, 0, h, node));
   }
 };
 
@@ -82,7 +100,7 @@ void read_row(const KernelTable<Real>& kernels, const GraphProblem& p, const Ten
                          static_cast<std::size_t>(p.value_features), to + h * p.value_features);
 }
 
-/// From probabilities' gradients to those of scores, for a batch and a panel of heads.
+/// Turns gradients of probabilities into gradients of scores, for a batch and a panel of heads.
 template <class Real>
 class ScoreGradients {
  public:
@@ -97,14 +115,15 @@ class ScoreGradients {
   /// To be filled with tanh(s / softcap); nullptr: not needed.
   Real* tanh() const { return tanh_; }
 
-  /// Scores become probabilities; gradients those of biased scores, times the temperature.
+  /// Scores become probabilities, gradients become gradients of biased scores, times the
+  /// temperature.
   void compute(const PanelRows& panel, std::size_t edges, const Real* lse, const Real* delta,
                Real* scores) const {
     alignas(kAlignment) static constexpr Real kZeros[kMaxPanel] = {};
     kernels_.panels.softmax_gradient(panel.vectors, scores, edges, kZeros, lse, delta, gradients_);
   }
 
-  /// Gradients become those of scores before the softcap, times the temperature.
+  /// Gradients become gradients of scores before the softcap, times the temperature.
   void uncap(const PanelRows& panel, std::size_t edges) const {
     if (tanh_ != nullptr) multiply_by_cap_slope(tanh_, edges * panel.pitch, gradients_);
   }
@@ -132,28 +151,12 @@ Real* split_sums(const GraphBackwardStep& step, std::int64_t split) {
                             static_cast<std::size_t>(step.plan.sums.numbers));
 }
 
-/// The sums of a hub: those of its splits, in order.
+/// The sums of a hub: its splits' added up, in order.
 template <class Real>
 void sum_splits(const GraphBackwardStep& step, const Hub& hub, std::int64_t count, Real* to) {
   std::copy_n(split_sums<Real>(step, hub.first_split), count, to);
   for (std::int64_t k = 1; k < hub.splits; ++k)
     add_values(split_sums<Real>(step, hub.first_split + k), static_cast<std::size_t>(count), to);
-}
-
-/// Writes rows [heads][padded] times a factor; `room` is as wide as all heads.
-template <class Real>
-void write_heads(const KernelTable<Real>& kernels, const GradientTarget& to, std::int64_t node,
-                 std::int64_t heads, std::int64_t features, Real* rows, Real factor, Real* room) {
-  if (to.data == nullptr) return;
-  const std::int64_t padded = Gather<Real>::padded(features);
-  for (std::int64_t i = 0; i < heads * padded; ++i) rows[i] *= factor;
-  const Strides& strides = to.layout.strides;
-  const bool one_run = padded == features && strides.head == features && strides.feature == 1;
-  const std::int64_t runs = one_run ? 1 : heads;
-  for (std::int64_t h = 0; h < runs; ++h)
-    write_gradient(kernels, to.layout, to.accumulate, rows + h * padded,
-                   one_run ? heads * features : features, room,
-                   row_at(to.data, to.layout, 0, h, node));
 }
 
 }  // namespace heed
