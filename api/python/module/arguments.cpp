@@ -1,9 +1,5 @@
 #include "api/python/module/arguments.hpp"
 
-#include <iterator>
-
-#include "api/python/module/signature.hpp"
-
 namespace heed::python {
 namespace {
 
@@ -17,7 +13,7 @@ struct Interned {
   }
 };
 
-const Argument* find(nb::handle key) {
+const Argument* argument_named(nb::handle key) {
   const std::vector<nb::object>& names = once<Interned>().names;
   for (std::size_t i = 0; i < names.size(); ++i)
     if (names[i].is(key)) return &kArguments[i];
@@ -37,7 +33,7 @@ Arguments read_arguments(const char* function, nb::handle given, unsigned operat
   PyObject* key = nullptr;
   PyObject* value = nullptr;
   for (Py_ssize_t at = 0; PyDict_Next(given.ptr(), &at, &key, &value) != 0;) {
-    const Argument* argument = find(key);
+    const Argument* argument = argument_named(key);
     if (argument == nullptr || !is_known(*argument)) {
       nb::list known;
       for (const Argument& one : kArguments)
@@ -46,6 +42,17 @@ Arguments read_arguments(const char* function, nb::handle given, unsigned operat
     }
     arguments.*argument->place = unless_none(value);
   }
+  return arguments;
+}
+
+Arguments read_arguments(const Given& given, unsigned operation) {
+  const Signature& signature = given.signature();
+  Arguments arguments;
+  if (signature.size() > signature.named())
+    arguments = read_arguments(signature.called(), given.values().back(), operation, kOptions);
+  for (std::size_t i = 0; i < signature.named(); ++i)
+    if (const Argument* argument = argument_named(signature.parameter(i)))
+      arguments.*argument->place = unless_none(given.values()[i]);
   return arguments;
 }
 

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <vector>
 
-#include "api/python/module/errors.hpp"
+#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 
@@ -140,6 +140,9 @@ inline nb::handle unless_none(nb::handle given) { return given.is_none() ? nb::h
 /// Reads the dict `given`; TypeError names what `function` does not know: arguments that are not of
 /// its operation, or not of these uses.
 Arguments read_arguments(const char* function, nb::handle given, unsigned operation, unsigned uses);
+
+/// The same of a method; what it has by name, and the options behind **, which are of these.
+Arguments read_arguments(const Given& given, unsigned operation);
 
 // ---- Operands: where a tensor stands in Python's arguments and in the structs of C ----
 

@@ -4,10 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "api/python/module/context.hpp"
 #include "api/python/module/gradients.hpp"
 #include "api/python/module/plan.hpp"
-#include "api/python/module/signature.hpp"
 #include "api/python/module/weights.hpp"
 
 namespace heed::python {
@@ -361,9 +359,9 @@ nb::object multihead(nb::handle arguments) {
     compute_and_keep(call, *kept, given.context);
     return call.result(given);
   }
-  const HeldContext held = hold_context(given.context);
-  check(without_gil(call.flops(), &call.heads.score_function,
-                    [&] { return heed_multihead(held.context, &call.desc, &call.args); }));
+  run_in(given.context, call.flops(), &call.heads.score_function, [&](const heed_context* context) {
+    return heed_multihead(context, &call.desc, &call.args);
+  });
   return call.result(given);
 }
 
@@ -371,11 +369,8 @@ MultiheadPlan* multihead_plan(nb::handle arguments) {
   return new MultiheadPlan(read_arguments("multihead_plan", arguments, kOfBlocks, kForward));
 }
 
-nb::object run(const MultiheadPlan& plan, nb::handle query, nb::handle key, nb::handle out,
-               const nb::dict& tensors) {
-  Arguments given = read_arguments("MultiheadPlan.__call__", tensors, kOfAttention, kOptions);
-  given.query = query, given.key = unless_none(key), given.out = unless_none(out);
-  return plan.run(given);
+nb::object run(const MultiheadPlan& plan, const Given& given) {
+  return plan.run(read_arguments(given, kOfBlocks));
 }
 
 nb::dict describe(const MultiheadPlan& plan) {
@@ -469,22 +464,13 @@ nb::object multihead_backward(nb::handle arguments) {
   desc.block = &call.desc;
   args.block = &call.args;
   Gradients gradients(given, "query", heads.kind, heads.element, &desc, &args);
-  desc.accumulate = gradients.accumulates() ? 1 : 0;
-  const Array from_out = gradients.read_like_out("grad_out", given.grad_out, call.out_shape());
-  desc.grad_out = rows_layout(from_out.form);
-  args.grad_out = address_of(from_out);
-  Array from_lse;
-  if (given.grad_lse.is_valid()) {
-    from_lse = gradients.read_like_lse("grad_lse", given.grad_lse, heads.lse_shape());
-    desc.grad_lse = lse_layout(from_lse.form);
-    args.grad_lse = address_of(from_lse);
-  }
+  gradients.read_given(desc, args, call.out_shape(), rows_layout, heads.lse_shape(), lse_layout);
   args.score_gradient = score_gradient_of(heads, given);
   add_gradients(gradients, call, given, desc.grad_b_dtype);
-  const HeldContext held = hold_context(given.context);
   constexpr double kProducts = 3;  // of the forward call's: once more, and two for each
-  check(without_gil(kProducts * call.flops(), &heads.score_function,
-                    [&] { return heed_multihead_backward(held.context, &desc, &args); }));
+  run_in(
+      given.context, kProducts * call.flops(), &heads.score_function,
+      [&](const heed_context* context) { return heed_multihead_backward(context, &desc, &args); });
   heads.score_function.raise();
   return gradients.result(names().block_gradients, given.query);
 }
@@ -513,11 +499,10 @@ nb::object project(nb::handle x, nb::handle weights, nb::handle out, nb::handle 
   shape.sizes[shape.axes - 1] = info.out;
   const Output to = make_out(unless_none(out), "x", from.kind, form.element, shape);
   desc.y = rows_layout(to.array.form);
-  const HeldContext held = hold_context(context);
   const double flops = 2.0 * static_cast<double>(form.elements()) * static_cast<double>(info.out);
-  check(without_gil(flops, nullptr, [&] {
-    return heed_project(held.context, &desc, prepared.get(), address_of(from), to.data());
-  }));
+  run_in(context, flops, nullptr, [&](const heed_context* context) {
+    return heed_project(context, &desc, prepared.get(), address_of(from), to.data());
+  });
   return to.handed(from.kind, x);
 }
 

@@ -1,19 +1,18 @@
 // heed.Cache and heed.Sequence.
-
 #include <algorithm>
 #include <atomic>
 #include <iterator>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "api/python/module/call.hpp"
-#include "api/python/module/context.hpp"
 #include "api/python/module/plan.hpp"
-#include "api/python/module/signature.hpp"
 
 namespace heed::python {
+namespace {
 
-// ---- Caches of keys and values, and their sequences: heed.Cache and heed.Sequence ----
+// ---- What a cache is made of, by the names of its arguments ----
 
 /// A descriptor, and the tables of rotary embedding that it points at.
 struct CacheDescription {
@@ -22,97 +21,12 @@ struct CacheDescription {
   std::vector<float> sines;
 };
 
-/// The arguments that say what a cache is; but for the first three they may be None.
-struct CacheSettings {
-  nb::handle key_heads;
-  nb::handle features;
-  nb::handle pages;
-  nb::handle layers;
-  nb::handle value_features;
-  nb::handle dtype;
-  nb::handle page_rows;
-  nb::handle sequences;
-  nb::handle key_scale;
-  nb::handle value_scale;
-  nb::handle rotary;
-};
-
-std::unique_ptr<const CacheDescription> read_cache(const CacheSettings& given);
-
-/// The name of a heed_dtype that can be stored.
-const char* stored_name(std::uint32_t dtype);
-
-class Cache {
- public:
-  Cache(nb::handle context, std::unique_ptr<const CacheDescription> description);
-  ~Cache() { heed_cache_destroy(cache_); }
-  Cache(const Cache&) = delete;
-  Cache& operator=(const Cache&) = delete;
-
-  heed_cache* get() const { return cache_; }
-  const heed_cache_desc& desc() const { return description_->desc; }
-  std::int64_t value_features() const {
-    return desc().value_features == 0 ? desc().features : desc().value_features;
-  }
-  bool turns() const { return desc().rotary.pairs != HEED_ROTARY_NONE; }
-  heed_cache_info info() const;
-  /// Of a call, or a TypeError or heed.ArgumentError.
-  std::int64_t layer(nb::handle given) const;
-  /// Where rows stand, [batch, rows]; without data where they follow each other.
-  Vector<std::int64_t> read_places(nb::handle positions, nb::handle offset, std::int64_t batch,
-                                   std::int64_t rows) const;
-
- private:
-  std::unique_ptr<const CacheDescription> description_;
-  heed_cache* cache_ = nullptr;
-};
-
-/// A sequence of a cache, which it keeps; freed with its object, or before.
-class Sequence {
- public:
-  Sequence(nb::object cache, heed_sequence name) : cache_(std::move(cache)), name_(name) {}
-  ~Sequence() {
-    if (name_ != 0) heed_cache_free(cache().get(), name_);
-  }
-  Sequence(const Sequence&) = delete;
-  Sequence& operator=(const Sequence&) = delete;
-
-  const nb::object& holder() const { return cache_; }
-  Cache& cache() const { return *nb::inst_ptr<Cache>(cache_); }
-  bool alive() const { return name_ != 0; }
-  /// Refuses one that was freed.
-  heed_sequence name() const {
-    const heed_sequence name = name_;
-    if (name == 0) refuse("the sequence was freed");
-    return name;
-  }
-  void free() {
-    check(heed_cache_free(cache().get(), name()));
-    name_ = 0;
-  }
-
- private:
-  nb::object cache_;
-  std::atomic<heed_sequence> name_;
-};
-
-/// Cache.attention.
-nb::object cache_attention(const nb::pointer_and_handle<Cache>& cache, nb::handle sequences,
-                           nb::handle query, nb::handle layer, nb::handle positions,
-                           nb::handle position_offset, nb::handle out, const nb::dict& given);
-
-void bind_sequence(nb::module_& module);
-
-// ---- What a cache is made of, by the names of its arguments ----
-
-namespace {
-
 constexpr Element kStored[] = {Element::kF32, Element::kF16, Element::kBf16, Element::kI8,
                                Element::kF8E4M3};
 
 /// A type by its name, or as NumPy, PyTorch and others have it.
 std::uint32_t read_dtype(nb::handle from) {
-  if (from.is_none()) return HEED_DTYPE_F32;
+  if (!from.is_valid()) return HEED_DTYPE_F32;
   const nb::object named = attribute(from, nb::str("__name__"));
   const nb::str text(named.is_valid() ? named : nb::borrow(from));
   std::string name = text.c_str();
@@ -122,24 +36,30 @@ std::uint32_t read_dtype(nb::handle from) {
   refuse("dtype is {}; it must be float32, float16, bfloat16, int8 or float8_e4m3fn", name);
 }
 
-/// At least 1, or 0 for None.
-std::int64_t size_of(const char* name, nb::handle from) {
-  if (from.is_none()) return 0;
-  const std::int64_t size = integer(name, from);
+/// The name of a heed_dtype that can be stored.
+const char* stored_name(std::uint32_t dtype) {
+  const auto* const found = std::find_if(
+      std::begin(kStored), std::end(kStored),
+      [&](Element element) { return static_cast<std::uint32_t>(dtype_of(element)) == dtype; });
+  return name_of(*found);
+}
+
+/// At least 1.
+std::int64_t size_of(const Given& given, const char* name) {
+  const std::int64_t size = integer(name, given[name]);
   if (size < 1) refuse("{} is {}; it must be at least 1", name, size);
   return size;
 }
-
-std::int64_t needed(const char* name, nb::handle from) {
-  if (from.is_none()) refuse_type("{} must be an int, not NoneType", name);
-  return size_of(name, from);
+/// The same, or 0 for None.
+std::int64_t size_if_given(const Given& given, const char* name) {
+  return given[name].is_valid() ? size_of(given, name) : 0;
 }
 
-double scale_of(const char* name, nb::handle from, std::uint32_t dtype) {
-  if (from.is_none()) return 0;
+double scale_of(const Given& given, const char* name, std::uint32_t dtype) {
+  if (!given[name].is_valid()) return 0;
   if (dtype != HEED_DTYPE_F8_E4M3)
     refuse("{} is given; only dtype=\"float8_e4m3fn\" has one", name);
-  const double scale = number(name, from);
+  const double scale = number(name, given[name]);
   if (!(scale > 0)) refuse("{} is {}; it must be above 0", name, scale);
   return scale;
 }
@@ -154,7 +74,7 @@ std::vector<float> copied_table(const Array& table, const heed_rotary& rotary) {
 
 /// None, the pairs alone, or a dict of the arguments of heed.rotate.
 void read_cache_rotary(nb::handle from, CacheDescription& description) {
-  if (from.is_none()) return;
+  if (!from.is_valid()) return;
   static constexpr const char* kNames[] = {"pairs", "base", "features", "cosines", "sines"};
   nb::object given[5];
   for (nb::object& one : given) one = nb::none();
@@ -193,71 +113,114 @@ void read_cache_rotary(nb::handle from, CacheDescription& description) {
   rotary.table_stride = 0;
 }
 
-}  // namespace
-
-std::unique_ptr<const CacheDescription> read_cache(const CacheSettings& given) {
+std::unique_ptr<const CacheDescription> read_cache(const Given& given) {
   auto description = std::make_unique<CacheDescription>();
   heed_cache_desc& desc = description->desc;
-  desc.dtype = read_dtype(given.dtype);
-  desc.layers = size_of("layers", given.layers);
-  desc.key_heads = needed("key_heads", given.key_heads);
-  desc.features = needed("features", given.features);
-  desc.value_features = size_of("value_features", given.value_features);
-  desc.page_rows = size_of("page_rows", given.page_rows);
+  desc.dtype = read_dtype(given["dtype"]);
+  desc.layers = size_if_given(given, "layers");
+  desc.key_heads = size_of(given, "key_heads");
+  desc.features = size_of(given, "features");
+  desc.value_features = size_if_given(given, "value_features");
+  desc.page_rows = size_if_given(given, "page_rows");
   if (desc.page_rows % 16 != 0)
     refuse("page_rows is {}; it must be a multiple of 16", desc.page_rows);
-  desc.pages = needed("pages", given.pages);
-  desc.sequences = size_of("sequences", given.sequences);
-  desc.key_scale = scale_of("key_scale", given.key_scale, desc.dtype);
-  desc.value_scale = scale_of("value_scale", given.value_scale, desc.dtype);
-  read_cache_rotary(given.rotary, *description);
+  desc.pages = size_of(given, "pages");
+  desc.sequences = size_if_given(given, "sequences");
+  desc.key_scale = scale_of(given, "key_scale", desc.dtype);
+  desc.value_scale = scale_of(given, "value_scale", desc.dtype);
+  read_cache_rotary(given["rotary"], *description);
   return description;
 }
 
-const char* stored_name(std::uint32_t dtype) {
-  const auto* const found = std::find_if(
-      std::begin(kStored), std::end(kStored),
-      [&](Element element) { return static_cast<std::uint32_t>(dtype_of(element)) == dtype; });
-  return name_of(*found);
-}
+// ---- Caches of keys and values, and their sequences: heed.Cache and heed.Sequence ----
 
-Cache::Cache(nb::handle context, std::unique_ptr<const CacheDescription> description)
-    : description_(std::move(description)) {
-  check(heed_cache_create(hold_context(context).context, &desc(), &cache_));
-}
+class Cache {
+ public:
+  explicit Cache(const Given& given) : description_(read_cache(given)) {
+    check(heed_cache_create(hold_context(given["context"]).context, &desc(), &cache_));
+  }
+  ~Cache() { heed_cache_destroy(cache_); }
+  Cache(const Cache&) = delete;
+  Cache& operator=(const Cache&) = delete;
 
-heed_cache_info Cache::info() const {
-  heed_cache_info info = HEED_CACHE_INFO_INIT;
-  check(heed_cache_describe(cache_, &info));
-  return info;
-}
+  heed_cache* get() const { return cache_; }
+  const heed_cache_desc& desc() const { return description_->desc; }
+  std::int64_t layers() const { return std::max<std::int64_t>(1, desc().layers); }
+  std::int64_t value_features() const {
+    return desc().value_features == 0 ? desc().features : desc().value_features;
+  }
+  heed_cache_info info() const {
+    heed_cache_info info = HEED_CACHE_INFO_INIT;
+    check(heed_cache_describe(cache_, &info));
+    return info;
+  }
 
-std::int64_t Cache::layer(nb::handle given) const {
-  const std::int64_t layer = integer("layer", given);
-  const std::int64_t layers = std::max<std::int64_t>(1, desc().layers);
-  if (layer < 0 || layer >= layers)
-    refuse("layer is {}; it must be 0 to {}, for the cache's layers", layer, layers - 1);
-  return layer;
-}
+  /// Of a call, or a TypeError or heed.ArgumentError.
+  std::int64_t layer(nb::handle given) const {
+    const std::int64_t layer = integer("layer", given);
+    if (layer < 0 || layer >= layers())
+      refuse("layer is {}; it must be 0 to {}, for the cache's layers", layer, layers() - 1);
+    return layer;
+  }
 
-Vector<std::int64_t> Cache::read_places(nb::handle positions, nb::handle offset, std::int64_t batch,
-                                        std::int64_t rows) const {
-  const bool moved = integer("position_offset", offset) != 0;
-  if (!turns() && (moved || !positions.is_none()))
-    refuse("{} is given, but the cache has no rotary embedding",
-           moved ? "position_offset" : "positions");
-  if (positions.is_none()) return {};
-  if (moved) refuse("position_offset is given beside positions, which say where rows stand");
-  return read_positions(positions, batch, rows);
-}
+  /// Where the rows of a call stand, by its positions and position_offset: [batch, rows]; without
+  /// data where they follow each other.
+  template <class Desc>
+  Vector<std::int64_t> read_places(const Given& given, std::int64_t batch, std::int64_t rows,
+                                   Desc& desc) const {
+    const nb::handle positions = given["positions"];
+    desc.position_offset = integer("position_offset", given["position_offset"]);
+    const bool moved = desc.position_offset != 0;
+    const bool turns = this->desc().rotary.pairs != HEED_ROTARY_NONE;
+    if (!turns && (moved || positions.is_valid()))
+      refuse("{} is given, but the cache has no rotary embedding",
+             moved ? "position_offset" : "positions");
+    if (!positions.is_valid()) return {};
+    if (moved) refuse("position_offset is given beside positions, which say where rows stand");
+    Vector<std::int64_t> places = read_positions(positions, batch, rows);
+    desc.positions = places.data;
+    return places;
+  }
 
-namespace {
+ private:
+  std::unique_ptr<const CacheDescription> description_;
+  heed_cache* cache_ = nullptr;
+};
+
+/// A sequence of a cache, which it keeps; freed with its object, or before.
+class Sequence {
+ public:
+  Sequence(nb::object cache, heed_sequence name) : cache_(std::move(cache)), name_(name) {}
+  ~Sequence() {
+    if (name_ != 0) heed_cache_free(cache().get(), name_);
+  }
+  Sequence(const Sequence&) = delete;
+  Sequence& operator=(const Sequence&) = delete;
+
+  const nb::object& holder() const { return cache_; }
+  Cache& cache() const { return *nb::inst_ptr<Cache>(cache_); }
+  bool alive() const { return name_ != 0; }
+  /// Refuses one that was freed.
+  heed_sequence name() const {
+    const heed_sequence name = name_;
+    if (name == 0) refuse("the sequence was freed");
+    return name;
+  }
+  void free() {
+    check(heed_cache_free(cache().get(), name()));
+    name_ = 0;
+  }
+
+ private:
+  nb::object cache_;
+  std::atomic<heed_sequence> name_;
+};
 
 nb::dict describe(const Cache& cache) {
   const heed_cache_info info = cache.info();
   const heed_cache_desc& desc = cache.desc();
-  return dict_of("dtype", stored_name(info.dtype), "layers", std::max<std::int64_t>(1, desc.layers),
-                 "key_heads", desc.key_heads, "features", desc.features, "value_features",
+  return dict_of("dtype", stored_name(info.dtype), "layers", cache.layers(), "key_heads",
+                 desc.key_heads, "features", desc.features, "value_features",
                  cache.value_features(), "pages", info.pages, "pages_used", info.pages_used,
                  "pages_shared", info.pages_shared, "page_rows", info.page_rows, "sequences",
                  info.sequences, "bytes", info.bytes, "page_bytes", info.page_bytes);
@@ -275,13 +238,16 @@ Sequence* make_sequence(const nb::pointer_and_handle<Cache>& cache) {
   return new Sequence(nb::borrow(cache.h), name);
 }
 
+/// So long that other threads run, however short it is.
+template <class Call>
+void check_long(Call&& call) {
+  check(without_gil(kBriefFlops, nullptr, call));
+}
+
 Sequence* load_file(const nb::pointer_and_handle<Cache>& cache, nb::handle descriptor) {
   const int file = file_descriptor(descriptor);
   heed_sequence name = 0;
-  check([&] {
-    const nb::gil_scoped_release released;
-    return heed_cache_load_file(cache.p->get(), file, &name);
-  }());
+  check_long([&] { return heed_cache_load_file(cache.p->get(), file, &name); });
   return new Sequence(nb::borrow(cache.h), name);
 }
 
@@ -292,34 +258,19 @@ nb::object load(const nb::pointer_and_handle<Cache>& cache, nb::handle source) {
   Py_buffer buffer;
   if (PyObject_GetBuffer(source.ptr(), &buffer, PyBUF_SIMPLE) != 0) throw nb::python_error();
   heed_sequence name = 0;
-  heed_status status = HEED_STATUS_OK;
-  {
-    const nb::gil_scoped_release released;
-    status =
-        heed_cache_load(cache.p->get(), buffer.buf, static_cast<std::size_t>(buffer.len), &name);
-  }
+  const heed_status status = without_gil(kBriefFlops, nullptr, [&] {
+    return heed_cache_load(cache.p->get(), buffer.buf, static_cast<std::size_t>(buffer.len), &name);
+  });
   PyBuffer_Release(&buffer);
   check(status);
   return nb::cast(new Sequence(nb::borrow(cache.h), name), nb::rv_policy::take_ownership);
 }
 
-void make_cache(Cache* self, nb::handle key_heads, nb::handle features, nb::handle pages,
-                nb::handle layers, nb::handle value_features, nb::handle dtype,
-                nb::handle page_rows, nb::handle sequences, nb::handle key_scale,
-                nb::handle value_scale, nb::handle rotary, nb::handle context) {
-  new (self) Cache(context, read_cache({key_heads, features, pages, layers, value_features, dtype,
-                                        page_rows, sequences, key_scale, value_scale, rotary}));
-}
+void make_cache(Cache* self, const Given& given) { new (self) Cache(given); }
 
-std::size_t cache_bytes(nb::handle key_heads, nb::handle features, nb::handle pages,
-                        nb::handle layers, nb::handle value_features, nb::handle dtype,
-                        nb::handle page_rows, nb::handle sequences, nb::handle key_scale,
-                        nb::handle value_scale, nb::handle rotary) {
+std::size_t cache_bytes(const Given& given) {
   std::size_t bytes = 0;
-  check(heed_cache_bytes(&read_cache({key_heads, features, pages, layers, value_features, dtype,
-                                      page_rows, sequences, key_scale, value_scale, rotary})
-                              ->desc,
-                         &bytes));
+  check(heed_cache_bytes(&read_cache(given)->desc, &bytes));
   return bytes;
 }
 
@@ -341,6 +292,270 @@ const char* bytes_signature() {
     return text;
   }();
   return signature.c_str();
+}
+
+// ---- heed.Sequence ----
+
+/// New rows, [key heads, rows, features]; with one head, its axis may lack, and a batch of one may
+/// come before.
+Array read_rows(const char* name, nb::handle from, std::int64_t heads, std::int64_t features) {
+  Array rows = read_array(name, from);
+  const Form& form = rows.form;
+  if (form.axes < 2 || form.size(4) != 1 || form.size(3) != heads || form.size(1) != features)
+    refuse("{} has shape {}; it must have [{}, rows, {}]: the cache's key heads and features", name,
+           shape_text(form), heads, features);
+  check_floating(name, form);
+  if (form.element == Element::kF64)
+    refuse("{} is float64; it must be float32, float16 or bfloat16, as caches hold float32 at most",
+           name);
+  return rows;
+}
+
+heed_layout layout_of_rows(const Form& form) {
+  heed_layout layout = layout_of(form, false);
+  layout.stride_batch = 0;
+  return layout;
+}
+
+void append(const Sequence& sequence, const Given& given) {
+  const heed_sequence name = sequence.name();
+  const Cache& cache = sequence.cache();
+  const heed_cache_desc& holds = cache.desc();
+  const Array keys = read_rows("key", given["key"], holds.key_heads, holds.features);
+  const Array values = read_rows("value", given["value"], holds.key_heads, cache.value_features());
+  heed_cache_append_desc desc = HEED_CACHE_APPEND_DESC_INIT;
+  desc.layer = cache.layer(given["layer"]);
+  desc.rows = keys.form.size(2);
+  if (values.form.size(2) != desc.rows)
+    refuse("key is {}, value is {}; both must have the same rows", text(keys.form),
+           text(values.form));
+  desc.key = layout_of_rows(keys.form);
+  desc.value = layout_of_rows(values.form);
+  const Vector<std::int64_t> places = cache.read_places(given, 1, desc.rows, desc);
+  const double numbers = static_cast<double>(keys.form.elements() + values.form.elements());
+  check(without_gil(numbers, nullptr, [&] {
+    return heed_cache_append(cache.get(), name, &desc, address_of(keys), address_of(values));
+  }));
+}
+
+std::int64_t length(const Sequence& sequence, nb::handle layer) {
+  std::int64_t length = 0;
+  const Cache& cache = sequence.cache();
+  check(heed_cache_length(cache.get(), sequence.name(), cache.layer(layer), &length));
+  return length;
+}
+
+void truncate(const Sequence& sequence, nb::handle length) {
+  check(heed_cache_truncate(sequence.cache().get(), sequence.name(), integer("length", length)));
+}
+
+Sequence* fork(const Sequence& sequence) {
+  heed_sequence name = 0;
+  check(heed_cache_fork(sequence.cache().get(), sequence.name(), &name));
+  return new Sequence(sequence.holder(), name);
+}
+
+void free_pages(Sequence& sequence) { sequence.free(); }
+
+std::size_t saved_bytes(const Sequence& sequence) {
+  std::size_t bytes = 0;
+  check(heed_cache_save_bytes(sequence.cache().get(), sequence.name(), &bytes));
+  return bytes;
+}
+
+void save_descriptor(const Sequence& sequence, nb::handle descriptor) {
+  const int file = file_descriptor(descriptor);
+  const heed_cache* cache = sequence.cache().get();
+  const heed_sequence name = sequence.name();
+  check_long([&] { return heed_cache_save_file(cache, name, file); });
+}
+
+nb::object save_bytes(const Sequence& sequence) {
+  const heed_cache* cache = sequence.cache().get();
+  const heed_sequence name = sequence.name();
+  const std::size_t bytes = saved_bytes(sequence);
+  PyObject* made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
+  if (made == nullptr) throw nb::python_error();
+  nb::object held = nb::steal(made);
+  check_long([&] { return heed_cache_save(cache, name, PyBytes_AsString(made), bytes); });
+  return held;
+}
+
+/// Python opens paths, and knows files.
+void save_file(const nb::pointer_and_handle<Sequence>& sequence, nb::handle file) {
+  nb::module_::import_("heed.saving").attr("save")(sequence.h, file);
+}
+
+nb::str sequence_representation(const Sequence& sequence) {
+  if (!sequence.alive()) return nb::str("<heed.Sequence, freed>");
+  return nb::str("<heed.Sequence of {} rows>").format(length(sequence, nb::int_(0)));
+}
+
+// ---- Cache.attention ----
+
+/// The sequences of a call, held for its time.
+struct Readers {
+  std::vector<nb::object> held;
+  std::vector<heed_sequence> names;
+
+  void add(const std::string& name, nb::handle from, nb::handle cache) {
+    if (!nb::isinstance<Sequence>(from))
+      refuse_type("{} must be a heed.Sequence, not {}", name, type_text(from));
+    const Sequence& sequence = *nb::inst_ptr<Sequence>(from);
+    if (!sequence.holder().is(cache)) refuse("{} is of another cache", name);
+    if (!sequence.alive()) refuse("{} was freed", name);
+    held.push_back(nb::borrow(from));
+    names.push_back(sequence.name());
+  }
+
+  Readers(nb::handle from, nb::handle cache) {
+    if (nb::isinstance<Sequence>(from)) {
+      add("sequences", from, cache);
+      return;
+    }
+    if (PySequence_Check(from.ptr()) == 0 || nb::isinstance<nb::str>(from))
+      refuse_type("sequences must be a heed.Sequence, or a list of them, not {}", type_text(from));
+    for (nb::handle one : nb::list(nb::borrow(from)))
+      add("sequences[" + std::to_string(names.size()) + "]", one, cache);
+  }
+
+  std::int64_t count() const { return static_cast<std::int64_t>(names.size()); }
+
+  std::int64_t longest(const Cache& cache, std::int64_t layer) const {
+    std::int64_t most = 0;
+    for (const heed_sequence name : names) {
+      std::int64_t length = 0;
+      check(heed_cache_length(cache.get(), name, layer, &length));
+      most = std::max(most, length);
+    }
+    return most;
+  }
+};
+
+/// The cache knows what keys are.
+Arguments own_options(const Given& given) {
+  const Arguments options = read_arguments(given, kOfAttention);
+  for (const auto& [name, option] :
+       {std::pair{"key", options.key}, std::pair{"value", options.value},
+        std::pair{"key_lengths", options.key_lengths},
+        std::pair{"cu_seqlens_k", options.cu_seqlens_k},
+        std::pair{"block_table", options.block_table}, std::pair{"key_scales", options.key_scales},
+        std::pair{"value_scales", options.value_scales}})
+    if (option.is_valid()) refuse_type("{} is given; the cache knows its keys and values", name);
+  return options;
+}
+
+void set_keys(Call& call, const Cache& cache, std::int64_t longest, nb::handle max_seqlen_k) {
+  heed_attention_desc& desc = call.desc;
+  desc.key_heads = cache.desc().key_heads;
+  desc.value_features = cache.value_features();
+  desc.key_length = longest;
+  if (max_seqlen_k.is_valid()) {
+    desc.key_length = integer("max_seqlen_k", max_seqlen_k);
+    if (desc.key_length < longest)
+      refuse("max_seqlen_k is {}; the longest of sequences has {} rows", desc.key_length, longest);
+  }
+  if (desc.features != cache.desc().features)
+    refuse("query is {}; it must have {} features, as the cache's keys", text(call.query.form),
+           cache.desc().features);
+  if (desc.query_heads % desc.key_heads != 0)
+    refuse("query has {} heads and the cache {}; each must serve the same number of query heads",
+           desc.query_heads, desc.key_heads);
+}
+
+nb::object cache_attention(const nb::pointer_and_handle<Cache>& self, const Given& given) {
+  const Cache& cache = *self.p;
+  Arguments options = own_options(given);
+  const nb::handle max_seqlen_k = std::exchange(options.max_seqlen_k, nb::handle());
+  const nb::handle sequences = given["sequences"];
+  const Readers readers(sequences.is_valid() ? sequences : nb::handle(Py_None), self.h);
+  Call call;
+  set_batch(call, "sequences", readers.count());
+  read_lengths(call, options);
+  read_query(call, options);
+  if (call.float64())
+    refuse(
+        "query is float64; it must be float32, float16 or bfloat16, as caches hold float32 at "
+        "most");
+  call.axes = call.packed_queries() ? 3 : readers.count() == 1 ? call.query.form.axes : 4;
+  heed_cache_attention_desc desc = HEED_CACHE_ATTENTION_DESC_INIT;
+  desc.layer = cache.layer(given["layer"]);
+  set_keys(call, cache, readers.longest(cache, desc.layer), max_seqlen_k);
+  read_scores(call, options);
+  call.make_outputs(options);
+  const std::int64_t batch = call.packed_queries() ? 1 : call.desc.batch;
+  const Vector<std::int64_t> places = cache.read_places(given, batch, call.rows, desc);
+  const double flops = call.flops();
+  call.desc.key_heads = call.desc.features = call.desc.value_features = 0;
+  desc.attention = &call.desc;
+  desc.sequences = readers.names.data();
+  check(without_gil(flops, &call.score_function,
+                    [&] { return heed_cache_attention(cache.get(), &desc, &call.args); }));
+  return call.result(options);
+}
+
+void bind_sequence(nb::module_& module) {
+  nb::class_<Sequence> sequence(
+      module, "Sequence",
+      R"(Keys and values of one sequence in a heed.Cache, which it keeps alive.
+
+Made by Cache.sequence, Cache.load and fork. Its pages go back to the cache with the object, or by
+free.
+
+>>> import heed, numpy as np
+>>> cache = heed.Cache(key_heads=1, features=2, pages=4)
+>>> prompt = cache.sequence()
+>>> prompt.append(np.eye(2, dtype=np.float32), np.ones((2, 2), np.float32))
+>>> answer = prompt.fork()
+>>> answer.append(np.zeros((1, 2), np.float32), np.zeros((1, 2), np.float32))
+>>> len(prompt), len(answer), cache.describe()["pages_used"]
+(2, 3, 2)
+
+In C: heed_sequence.)");
+  method(sequence,
+         "def append(self, key: typing.Any, value: typing.Any, *, layer: int = 0, "
+         "positions: typing.Any | None = None, position_offset: int = 0) -> None",
+         &append,
+         R"(Adds rows to one layer, each number rounded once to what the cache stores.
+
+    key              [key heads, rows, features] of float32, float16 or bfloat16, any strides; the
+                     axis of one head may lack, and a batch of one may come first
+    value            [key heads, rows, value features]
+    layer            of the cache
+    positions        [rows], with rotary: where the rows stand, instead of one after the other
+    position_offset  row t of the sequence stands at t + position_offset
+
+heed.OutOfMemoryError, with nothing changed, where the cache has too few pages; heed.BusyError where
+another thread uses the sequence. In C: heed_cache_append.)");
+  method(sequence, "def fork(self) -> Sequence", &fork,
+         "A sequence with the same rows, which both share until one of them writes. In C: "
+         "heed_cache_fork.");
+  method(sequence, "def truncate(self, length: int) -> None", &truncate,
+         "Keeps the first `length` rows of every layer. In C: heed_cache_truncate.");
+  method(sequence, "def free(self) -> None", &free_pages,
+         "Gives the pages back now, but for those that others share; afterwards every call of "
+         "the sequence is refused. In C: heed_cache_free.");
+  method(sequence, "def length(self, layer: int = 0) -> int", &length,
+         "The rows that a layer has. In C: heed_cache_length.");
+  sequence.def("__len__", [](const Sequence& self) { return length(self, nb::int_(0)); })
+      .def("save", &save_bytes, nb::sig("def save(self) -> bytes"),
+           R"(The sequence as bytes, or in a file.
+
+Cache.load takes them, in a later process or in a cache with other pages. All layers must have the
+same length. The format is in api/docs/reference/cache.md: little-endian, versioned, with a checksum. In C:
+heed_cache_save.)");
+  method(sequence, "def save(self, file: typing.Any) -> None", &save_file,
+         "Into a path, or a binary file from where it stands on. In C: heed_cache_save_file.");
+  method(sequence, "def save_descriptor(self, descriptor: int) -> None", &save_descriptor,
+         "The same to a file descriptor. In C: heed_cache_save_file.");
+  method(sequence, "def saved_bytes(self) -> int", &saved_bytes,
+         "How many bytes save makes. In C: heed_cache_save_bytes.");
+  sequence
+      .def_prop_ro(
+          "cache", [](const Sequence& self) { return self.holder(); },
+          nb::sig("def cache(self) -> Cache"), "The cache that it is of.")
+      .def("__repr__", &sequence_representation);
+  refuse_pickling(sequence, "it lies in a cache of this process: pickle what Sequence.save gives");
 }
 
 }  // namespace
@@ -432,291 +647,6 @@ Returns what heed.attention does. In C: heed_cache_attention.)");
 True
 
 In C: heed_cache_bytes.)");
-}
-
-// ---- heed.Sequence ----
-
-namespace {
-
-/// New rows, [key heads, rows, features]; with one head, its axis may lack, and a batch of one may
-/// come before.
-Array read_rows(const char* name, nb::handle from, std::int64_t heads, std::int64_t features) {
-  Array rows = read_array(name, from);
-  const Form& form = rows.form;
-  if (form.axes < 2 || form.size(4) != 1 || form.size(3) != heads || form.size(1) != features)
-    refuse("{} has shape {}; it must have [{}, rows, {}]: the cache's key heads and features", name,
-           shape_text(form), heads, features);
-  check_floating(name, form);
-  if (form.element == Element::kF64)
-    refuse("{} is float64; it must be float32, float16 or bfloat16, as caches hold float32 at most",
-           name);
-  return rows;
-}
-
-heed_layout layout_of_rows(const Form& form) {
-  heed_layout layout = layout_of(form, false);
-  layout.stride_batch = 0;
-  return layout;
-}
-
-void append(const Sequence& sequence, nb::handle key, nb::handle value, nb::handle layer,
-            nb::handle positions, nb::handle position_offset) {
-  const heed_sequence name = sequence.name();
-  const Cache& cache = sequence.cache();
-  const heed_cache_desc& holds = cache.desc();
-  const Array keys = read_rows("key", key, holds.key_heads, holds.features);
-  const Array values = read_rows("value", value, holds.key_heads, cache.value_features());
-  heed_cache_append_desc desc = HEED_CACHE_APPEND_DESC_INIT;
-  desc.layer = cache.layer(layer);
-  desc.rows = keys.form.size(2);
-  if (values.form.size(2) != desc.rows)
-    refuse("key is {}, value is {}; both must have the same rows", text(keys.form),
-           text(values.form));
-  desc.key = layout_of_rows(keys.form);
-  desc.value = layout_of_rows(values.form);
-  const Vector<std::int64_t> places = cache.read_places(positions, position_offset, 1, desc.rows);
-  desc.positions = places.data;
-  desc.position_offset = integer("position_offset", position_offset);
-  const double numbers = static_cast<double>(keys.form.elements() + values.form.elements());
-  check(without_gil(numbers, nullptr, [&] {
-    return heed_cache_append(cache.get(), name, &desc, address_of(keys), address_of(values));
-  }));
-}
-
-std::int64_t length(const Sequence& sequence, nb::handle layer) {
-  std::int64_t length = 0;
-  const Cache& cache = sequence.cache();
-  check(heed_cache_length(cache.get(), sequence.name(), cache.layer(layer), &length));
-  return length;
-}
-
-void truncate(const Sequence& sequence, nb::handle length) {
-  check(heed_cache_truncate(sequence.cache().get(), sequence.name(), integer("length", length)));
-}
-
-Sequence* fork(const Sequence& sequence) {
-  heed_sequence name = 0;
-  check(heed_cache_fork(sequence.cache().get(), sequence.name(), &name));
-  return new Sequence(sequence.holder(), name);
-}
-
-void free_pages(Sequence& sequence) { sequence.free(); }
-
-std::size_t saved_bytes(const Sequence& sequence) {
-  std::size_t bytes = 0;
-  check(heed_cache_save_bytes(sequence.cache().get(), sequence.name(), &bytes));
-  return bytes;
-}
-
-void save_descriptor(const Sequence& sequence, nb::handle descriptor) {
-  const int file = file_descriptor(descriptor);
-  const heed_cache* cache = sequence.cache().get();
-  const heed_sequence name = sequence.name();
-  check([&] {
-    const nb::gil_scoped_release released;
-    return heed_cache_save_file(cache, name, file);
-  }());
-}
-
-nb::object save_bytes(const Sequence& sequence) {
-  const heed_cache* cache = sequence.cache().get();
-  const heed_sequence name = sequence.name();
-  const std::size_t bytes = saved_bytes(sequence);
-  PyObject* made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
-  if (made == nullptr) throw nb::python_error();
-  nb::object held = nb::steal(made);
-  check([&] {
-    const nb::gil_scoped_release released;
-    return heed_cache_save(cache, name, PyBytes_AsString(made), bytes);
-  }());
-  return held;
-}
-
-/// Python opens paths, and knows files.
-void save_file(const nb::pointer_and_handle<Sequence>& sequence, nb::handle file) {
-  nb::module_::import_("heed.saving").attr("save")(sequence.h, file);
-}
-
-nb::str sequence_representation(const Sequence& sequence) {
-  if (!sequence.alive()) return nb::str("<heed.Sequence, freed>");
-  return nb::str("<heed.Sequence of {} rows>").format(length(sequence, nb::int_(0)));
-}
-
-}  // namespace
-
-void bind_sequence(nb::module_& module) {
-  nb::class_<Sequence> sequence(
-      module, "Sequence",
-      R"(Keys and values of one sequence in a heed.Cache, which it keeps alive.
-
-Made by Cache.sequence, Cache.load and fork. Its pages go back to the cache with the object, or by
-free.
-
->>> import heed, numpy as np
->>> cache = heed.Cache(key_heads=1, features=2, pages=4)
->>> prompt = cache.sequence()
->>> prompt.append(np.eye(2, dtype=np.float32), np.ones((2, 2), np.float32))
->>> answer = prompt.fork()
->>> answer.append(np.zeros((1, 2), np.float32), np.zeros((1, 2), np.float32))
->>> len(prompt), len(answer), cache.describe()["pages_used"]
-(2, 3, 2)
-
-In C: heed_sequence.)");
-  method(sequence,
-         "def append(self, key: typing.Any, value: typing.Any, *, layer: int = 0, "
-         "positions: typing.Any | None = None, position_offset: int = 0) -> None",
-         &append,
-         R"(Adds rows to one layer, each number rounded once to what the cache stores.
-
-    key              [key heads, rows, features] of float32, float16 or bfloat16, any strides; the
-                     axis of one head may lack, and a batch of one may come first
-    value            [key heads, rows, value features]
-    layer            of the cache
-    positions        [rows], with rotary: where the rows stand, instead of one after the other
-    position_offset  row t of the sequence stands at t + position_offset
-
-heed.OutOfMemoryError, with nothing changed, where the cache has too few pages; heed.BusyError where
-another thread uses the sequence. In C: heed_cache_append.)");
-  method(sequence, "def fork(self) -> Sequence", &fork,
-         "A sequence with the same rows, which both share until one of them writes. In C: "
-         "heed_cache_fork.");
-  method(sequence, "def truncate(self, length: int) -> None", &truncate,
-         "Keeps the first `length` rows of every layer. In C: heed_cache_truncate.");
-  method(sequence, "def free(self) -> None", &free_pages,
-         "Gives the pages back now, but for those that others share; afterwards every call of "
-         "the sequence is refused. In C: heed_cache_free.");
-  method(sequence, "def length(self, layer: int = 0) -> int", &length,
-         "The rows that a layer has. In C: heed_cache_length.");
-  sequence.def("__len__", [](const Sequence& self) { return length(self, nb::int_(0)); })
-      .def("save", &save_bytes, nb::sig("def save(self) -> bytes"),
-           R"(The sequence as bytes, or in a file.
-
-Cache.load takes them, in a later process or in a cache with other pages. All layers must have the
-same length. The format is in api/docs/reference/cache.md: little-endian, versioned, with a checksum. In C:
-heed_cache_save.)");
-  method(sequence, "def save(self, file: typing.Any) -> None", &save_file,
-         "Into a path, or a binary file from where it stands on. In C: heed_cache_save_file.");
-  method(sequence, "def save_descriptor(self, descriptor: int) -> None", &save_descriptor,
-         "The same to a file descriptor. In C: heed_cache_save_file.");
-  method(sequence, "def saved_bytes(self) -> int", &saved_bytes,
-         "How many bytes save makes. In C: heed_cache_save_bytes.");
-  sequence
-      .def_prop_ro(
-          "cache", [](const Sequence& self) { return self.holder(); },
-          nb::sig("def cache(self) -> Cache"), "The cache that it is of.")
-      .def("__repr__", &sequence_representation);
-  refuse_pickling(sequence, "it lies in a cache of this process: pickle what Sequence.save gives");
-}
-
-// ---- Cache.attention ----
-
-namespace {
-
-/// The sequences of a call, held for its time.
-struct Readers {
-  std::vector<nb::object> held;
-  std::vector<heed_sequence> names;
-
-  void add(const std::string& name, nb::handle from, nb::handle cache) {
-    if (!nb::isinstance<Sequence>(from))
-      refuse_type("{} must be a heed.Sequence, not {}", name, type_text(from));
-    const Sequence& sequence = *nb::inst_ptr<Sequence>(from);
-    if (!sequence.holder().is(cache)) refuse("{} is of another cache", name);
-    if (!sequence.alive()) refuse("{} was freed", name);
-    held.push_back(nb::borrow(from));
-    names.push_back(sequence.name());
-  }
-
-  Readers(nb::handle from, nb::handle cache) {
-    if (nb::isinstance<Sequence>(from)) {
-      add("sequences", from, cache);
-      return;
-    }
-    if (PySequence_Check(from.ptr()) == 0 || nb::isinstance<nb::str>(from))
-      refuse_type("sequences must be a heed.Sequence, or a list of them, not {}", type_text(from));
-    for (nb::handle one : nb::list(nb::borrow(from)))
-      add("sequences[" + std::to_string(names.size()) + "]", one, cache);
-  }
-
-  std::int64_t count() const { return static_cast<std::int64_t>(names.size()); }
-
-  std::int64_t longest(const Cache& cache, std::int64_t layer) const {
-    std::int64_t most = 0;
-    for (const heed_sequence name : names) {
-      std::int64_t length = 0;
-      check(heed_cache_length(cache.get(), name, layer, &length));
-      most = std::max(most, length);
-    }
-    return most;
-  }
-};
-
-/// The cache knows what keys are.
-Arguments own_options(const nb::dict& given) {
-  const Arguments options = read_arguments("Cache.attention", given, kOfAttention, kOptions);
-  for (const auto& [name, option] :
-       {std::pair{"key", options.key}, std::pair{"value", options.value},
-        std::pair{"key_lengths", options.key_lengths},
-        std::pair{"cu_seqlens_k", options.cu_seqlens_k},
-        std::pair{"block_table", options.block_table}, std::pair{"key_scales", options.key_scales},
-        std::pair{"value_scales", options.value_scales}})
-    if (option.is_valid()) refuse_type("{} is given; the cache knows its keys and values", name);
-  return options;
-}
-
-void set_keys(Call& call, const Cache& cache, std::int64_t longest, nb::handle max_seqlen_k) {
-  heed_attention_desc& desc = call.desc;
-  desc.key_heads = cache.desc().key_heads;
-  desc.value_features = cache.value_features();
-  desc.key_length = longest;
-  if (max_seqlen_k.is_valid()) {
-    desc.key_length = integer("max_seqlen_k", max_seqlen_k);
-    if (desc.key_length < longest)
-      refuse("max_seqlen_k is {}; the longest of sequences has {} rows", desc.key_length, longest);
-  }
-  if (desc.features != cache.desc().features)
-    refuse("query is {}; it must have {} features, as the cache's keys", text(call.query.form),
-           cache.desc().features);
-  if (desc.query_heads % desc.key_heads != 0)
-    refuse("query has {} heads and the cache {}; each must serve the same number of query heads",
-           desc.query_heads, desc.key_heads);
-}
-
-}  // namespace
-
-nb::object cache_attention(const nb::pointer_and_handle<Cache>& self, nb::handle sequences,
-                           nb::handle query, nb::handle layer, nb::handle positions,
-                           nb::handle position_offset, nb::handle out, const nb::dict& given) {
-  const Cache& cache = *self.p;
-  Arguments options = own_options(given);
-  options.query = query, options.out = unless_none(out);
-  const nb::handle max_seqlen_k = std::exchange(options.max_seqlen_k, nb::handle());
-  const Readers readers(sequences, self.h);
-  Call call;
-  set_batch(call, "sequences", readers.count());
-  read_lengths(call, options);
-  read_query(call, options);
-  if (call.float64())
-    refuse(
-        "query is float64; it must be float32, float16 or bfloat16, as caches hold float32 at "
-        "most");
-  call.axes = call.packed_queries() ? 3 : readers.count() == 1 ? call.query.form.axes : 4;
-  heed_cache_attention_desc desc = HEED_CACHE_ATTENTION_DESC_INIT;
-  desc.layer = cache.layer(layer);
-  set_keys(call, cache, readers.longest(cache, desc.layer), max_seqlen_k);
-  read_scores(call, options);
-  call.make_outputs(options);
-  const Vector<std::int64_t> places = cache.read_places(
-      positions, position_offset, call.packed_queries() ? 1 : call.desc.batch, call.rows);
-  const double flops = call.flops();
-  call.desc.key_heads = call.desc.features = call.desc.value_features = 0;
-  desc.attention = &call.desc;
-  desc.sequences = readers.names.data();
-  desc.positions = places.data;
-  desc.position_offset = integer("position_offset", position_offset);
-  check(without_gil(flops, &call.score_function,
-                    [&] { return heed_cache_attention(cache.get(), &desc, &call.args); }));
-  return call.result(options);
 }
 
 }  // namespace heed::python

@@ -1,12 +1,86 @@
 // A call of dense attention, from Python's arguments to those of C.
 #pragma once
 
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "api/python/module/arguments.hpp"
 #include "api/python/module/numbers.hpp"
-#include "api/python/module/outputs.hpp"
-#include "api/python/module/score_function.hpp"
 
 namespace heed::python {
+
+// ---- Results, in arrays of the caller's library or where the caller wants them ----
+
+/// Names of arrays, and what plans are made for of each.
+using NamedForms = std::vector<std::pair<const char*, Form>>;
+
+/// The address of an array, null if it has no elements, so never of one that is given: heed takes
+/// null for "not given".
+inline void* address_of(const Array& array) {
+  return array.form.elements() == 0 ? nullptr : array.data;
+}
+
+/// A new contiguous array, or the caller's, and the object that is given back.
+struct Output {
+  nb::object object;  // invalid where it is not asked for
+  Array array;
+  bool given = false;
+
+  void* data() const { return address_of(array); }
+  /// As the library of `like` has it, if make_array could not make that; None where there is none.
+  nb::object handed(const Kind& kind, nb::handle like) const;
+};
+
+/// New, of NumPy for what has no better. With `zeroed` its elements are 0.
+Output make_array(const Kind& kind, Element element, const Shape& shape, bool zeroed = false);
+
+/// The caller's out, which must have the result's shape and be float64 where `like` is; or a new
+/// one, where `given` is null.
+Output make_out(nb::handle given, const char* like, const Kind& kind, Element element,
+                const Shape& shape, bool zeroed = false);
+
+/// What a call gives back: out, or heed.Result if more is asked for.
+struct Outputs {
+  Output out;
+  Output lse;
+  Output weights;
+  Output column_sums;
+
+  /// `like` is what results are of the kind of.
+  nb::object result(const Kind& kind, nb::handle like) const;
+};
+
+// ---- Score functions: C's as they are, Python's through the interpreter ----
+
+/// Python callables during a run. What one raises first is kept, and nothing called afterwards.
+struct PythonScores {
+  nb::object callable;
+  nb::object gradient;
+  std::atomic<bool> failed = false;
+  nb::object error;
+};
+
+struct ScoreFunction {
+  heed_score_function function = nullptr;
+  void* user = nullptr;
+  nb::object keeper;
+  std::unique_ptr<PythonScores> python;
+
+  /// Raises what the callable raised during the run.
+  void raise() const;
+};
+
+/// A Python callable; a function pointer of ctypes or numba; or a pair of such a pointer and what
+/// is passed to it.
+ScoreFunction read_score_function(nb::handle from);
+
+/// A score function's derivative: a callable beside a callable, a function pointer beside a
+/// function pointer, which C gives the same `user`.
+heed_score_gradient read_score_gradient(ScoreFunction& beside, nb::handle from);
+
+// ---- The call ----
 
 /// Numbers per head, of the arithmetic's type.
 struct Reals {

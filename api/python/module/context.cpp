@@ -1,10 +1,7 @@
-#include "api/python/module/context.hpp"
-
 #include <cstring>
 #include <utility>
 
-#include "api/python/module/numbers.hpp"
-#include "api/python/module/signature.hpp"
+#include "api/python/module/plan.hpp"
 
 namespace heed::python {
 namespace {
@@ -29,16 +26,17 @@ nb::object default_context() {
 
 const Context& context_of(nb::handle object) { return *nb::inst_ptr<Context>(object); }
 
-std::uint32_t natural(const char* name, nb::handle from) {
-  if (from.is_none()) return 0;
-  const std::int64_t value = integer(name, from);
+std::uint32_t natural(const Given& given, const char* name) {
+  if (!given[name].is_valid()) return 0;
+  const std::int64_t value = integer(name, given[name]);
   if (value < 1 || value > UINT32_MAX) refuse("{} is {}; it must be at least 1", name, value);
   return static_cast<std::uint32_t>(value);
 }
 
-/// Text for as long as `given` lives, or null for None.
-const char* word(const char* name, nb::handle given) {
-  if (given.is_none()) return nullptr;
+/// Text for as long as what is given lives, or null for None.
+const char* word(const Given& all, const char* name) {
+  const nb::handle given = all[name];
+  if (!given.is_valid()) return nullptr;
   if (!nb::isinstance<nb::str>(given))
     refuse_type("{} must be a str, not {}", name, type_text(given));
   return nb::borrow<nb::str>(given).c_str();
@@ -53,19 +51,18 @@ std::uint32_t read_precision(const char* given) {
          std::string(given).substr(0, 40));
 }
 
-void make_context(Context* self, nb::handle threads, nb::handle isa, nb::handle executor,
-                  nb::handle product, nb::handle tile_q, nb::handle tile_kv, nb::handle check,
-                  nb::handle tuning_file, nb::handle precision) {
+void make_context(Context* self, const Given& given) {
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.threads = natural("threads", threads);
-  options.isa = word("isa", isa);
-  options.executor_name = word("executor", executor);
-  options.product = word("product", product);
-  options.tile_q = natural("tile_q", tile_q);
-  options.tile_kv = natural("tile_kv", tile_kv);
-  options.tuning_file = word("tuning_file", tuning_file);
-  options.precision = read_precision(word("precision", precision));
-  if (!check.is_none()) options.check = flag("check", check) ? HEED_CHECK_ON : HEED_CHECK_OFF;
+  options.threads = natural(given, "threads");
+  options.isa = word(given, "isa");
+  options.executor_name = word(given, "executor");
+  options.product = word(given, "product");
+  options.tile_q = natural(given, "tile_q");
+  options.tile_kv = natural(given, "tile_kv");
+  options.tuning_file = word(given, "tuning_file");
+  options.precision = read_precision(word(given, "precision"));
+  if (given["check"].is_valid())
+    options.check = flag("check", given["check"]) ? HEED_CHECK_ON : HEED_CHECK_OFF;
   new (self) Context(options);
 }
 

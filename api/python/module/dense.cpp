@@ -1,8 +1,6 @@
 // heed.attention, its plans and its gradients.
-#include "api/python/module/context.hpp"
 #include "api/python/module/gradients.hpp"
 #include "api/python/module/plan.hpp"
-#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 namespace {
@@ -15,9 +13,9 @@ nb::object attention(nb::handle query, nb::handle key, nb::handle value, nb::han
   Call call;
   call.read(given);
   call.make_outputs(given);
-  const HeldContext held = hold_context(given.context);
-  check(without_gil(call.flops(), &call.score_function,
-                    [&] { return heed_attention(held.context, &call.desc, &call.args); }));
+  run_in(given.context, call.flops(), &call.score_function, [&](const heed_context* context) {
+    return heed_attention(context, &call.desc, &call.args);
+  });
   return call.result(given);
 }
 
@@ -43,11 +41,8 @@ Plan* plan(nb::handle query, nb::handle key, nb::handle value, nb::handle option
   return new Plan(given);
 }
 
-nb::object run(const Plan& plan, nb::handle query, nb::handle key, nb::handle value, nb::handle out,
-               const nb::dict& tensors) {
-  Arguments given = read_arguments("Plan.__call__", tensors, kOfAttention, kOptions);
-  given.query = query, given.key = key, given.value = value, given.out = unless_none(out);
-  return plan.run(given);
+nb::object run(const Plan& plan, const Given& given) {
+  return plan.run(read_arguments(given, kOfAttention));
 }
 
 nb::dict describe(const Plan& plan) {
@@ -74,10 +69,11 @@ nb::object attention_backward(nb::handle arguments) {
                          name_of(array->form.element));
   AttentionGradients back(call, given);
   back.args.score_gradient = score_gradient_of(call, given);
-  const HeldContext held = hold_context(given.context);
   constexpr double kProducts = 2.5;  // of the forward call's two
-  check(without_gil(kProducts * call.flops(), &call.score_function,
-                    [&] { return heed_attention_backward(held.context, &back.desc, &back.args); }));
+  run_in(given.context, kProducts * call.flops(), &call.score_function,
+         [&](const heed_context* context) {
+           return heed_attention_backward(context, &back.desc, &back.args);
+         });
   call.score_function.raise();
   return back.result(given.query);
 }

@@ -198,7 +198,6 @@ AttentionGradients::AttentionGradients(Call& call, const Arguments& given)
     : gradients(given, "query", call.kind, call.element, &desc, &args) {
   desc.attention = &call.desc;
   args.attention = &call.args;
-  desc.accumulate = gradients.accumulates() ? 1 : 0;
   const bool packed_q = call.packed_queries();
   const bool packed_k = call.packed_keys();
   out = gradients.read_like_out("out", given.out, call.out_shape());
@@ -207,14 +206,9 @@ AttentionGradients::AttentionGradients(Call& call, const Arguments& given)
   lse = gradients.read_like_lse("lse", given.lse, call.lse_shape());
   call.desc.lse = lse_layout(lse.form);
   call.args.lse = address_of(lse);
-  grad_out = gradients.read_like_out("grad_out", given.grad_out, call.out_shape());
-  desc.grad_out = layout_of(grad_out.form, packed_q);
-  args.grad_out = address_of(grad_out);
-  if (given.grad_lse.is_valid()) {
-    grad_lse = gradients.read_like_lse("grad_lse", given.grad_lse, call.lse_shape());
-    desc.grad_lse = lse_layout(grad_lse.form);
-    args.grad_lse = address_of(grad_lse);
-  }
+  gradients.read_given(
+      desc, args, call.out_shape(), [&](const Form& form) { return layout_of(form, packed_q); },
+      call.lse_shape(), lse_layout);
   const heed_attention_desc& forward = call.desc;
   const auto full = [&](bool packed, std::int64_t heads, std::int64_t rows, std::int64_t features) {
     return packed ? Shape{rows, heads, features} : Shape{forward.batch, heads, rows, features};

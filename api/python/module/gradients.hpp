@@ -35,12 +35,26 @@ class Gradients {
   Gradients(const Gradients&) = delete;
   Gradients& operator=(const Gradients&) = delete;
 
-  bool accumulates() const { return accumulates_; }
   Element real() const { return float64() ? Element::kF64 : Element::kF32; }
 
   /// What the forward call gave, or the gradient of that: of its shape, and in its arithmetic.
   Array read_like_out(const char* name, nb::handle from, const Shape& shape) const;
   static Array read_like_lse(const char* name, nb::handle from, const Shape& shape);
+
+  /// What gradients start from, in desc and args of the operation; `lay_out` and `lay_lse` say how
+  /// C knows where they lie.
+  template <class Desc, class Args, class LayOut, class LayLse>
+  void read_given(Desc& desc, Args& args, const Shape& out, LayOut&& lay_out, const Shape& lse,
+                  LayLse&& lay_lse) {
+    desc.accumulate = accumulates_ ? 1 : 0;
+    grad_out_ = read_like_out("grad_out", given_.grad_out, out);
+    desc.grad_out = lay_out(grad_out_.form);
+    args.grad_out = address_of(grad_out_);
+    if (!given_.grad_lse.is_valid()) return;
+    grad_lse_ = read_like_lse("grad_lse", given_.grad_lse, lse);
+    desc.grad_lse = lay_lse(grad_lse_.form);
+    args.grad_lse = address_of(grad_lse_);
+  }
 
   /// What is wanted of an operand's gradient, True or an array; null if nothing is. Unless that is
   /// said it is wanted, or not.
@@ -103,6 +117,8 @@ class Gradients {
   bool accumulates_;
   void* desc_;
   void* args_;
+  Array grad_out_;
+  Array grad_lse_;
   std::deque<Gradient> arrays_;
   std::deque<Number> numbers_;
 };
@@ -126,7 +142,7 @@ struct AttentionApi {
 struct AttentionGradients {
   heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
   heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
-  Array out, lse, grad_out, grad_lse;
+  Array out, lse;
   Gradients gradients;
 
   AttentionGradients(Call& call, const Arguments& given);

@@ -1,10 +1,8 @@
 // heed.Graph; heed.graph_attention, its plans and its gradients.
 #include "api/python/module/graph.hpp"
 
-#include "api/python/module/context.hpp"
 #include "api/python/module/gradients.hpp"
 #include "api/python/module/plan.hpp"
-#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 
@@ -19,6 +17,7 @@ Graph::Graph(nb::handle context, const heed_graph_desc& desc) {
 namespace {
 
 bool is_narrow(const char* name, nb::handle from) {
+  if (!from.is_valid()) from = Py_None;
   if (nb::isinstance<nb::list>(from) || nb::isinstance<nb::tuple>(from)) return false;
   const Element element = read_array(name, from).form.element;
   if (element != Element::kI32 && element != Element::kI64)
@@ -51,7 +50,7 @@ Indices read_edges(nb::handle sources, nb::handle destinations) {
 }
 
 std::uint32_t read_duplicates(nb::handle from) {
-  if (from.is_none()) return HEED_DUPLICATES_DEFAULT;
+  if (!from.is_valid()) return HEED_DUPLICATES_DEFAULT;
   if (from.equal(nb::str("remove"))) return HEED_DUPLICATES_REMOVE;
   if (from.equal(nb::str("keep"))) return HEED_DUPLICATES_KEEP;
   refuse("duplicates is {}; it must be \"remove\", \"keep\" or None", nb::repr(from));
@@ -59,14 +58,14 @@ std::uint32_t read_duplicates(nb::handle from) {
 
 namespace {
 
-/// What an edge list and rows have in common.
-heed_graph_desc described(const Indices& indices, nb::handle source_nodes, nb::handle duplicates,
-                          nb::handle reverse) {
+/// Of an edge list, or of rows with offsets.
+heed_graph_desc described(const Indices& indices, const Given& given) {
   heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
   desc.index_type = indices.type;
-  desc.duplicates = read_duplicates(duplicates);
-  desc.reverse = flag("reverse", reverse) ? 1 : 0;
-  if (source_nodes.is_none()) return desc;
+  desc.duplicates = read_duplicates(given["duplicates"]);
+  desc.reverse = flag("reverse", given["reverse"]) ? 1 : 0;
+  const nb::handle source_nodes = given["source_nodes"];
+  if (!source_nodes.is_valid()) return desc;
   desc.source_nodes = integer("source_nodes", source_nodes);
   if (desc.source_nodes < 1)
     refuse("source_nodes is {}; it must be at least 1, or None: edges lead from the nodes",
@@ -77,29 +76,26 @@ heed_graph_desc described(const Indices& indices, nb::handle source_nodes, nb::h
   return desc;
 }
 
-void from_edges(Graph* self, nb::handle sources, nb::handle destinations, nb::handle nodes,
-                nb::handle source_nodes, nb::handle duplicates, nb::handle reverse,
-                nb::handle context) {
-  const Indices edges = read_edges(sources, destinations);
-  heed_graph_desc desc = described(edges, source_nodes, duplicates, reverse);
-  desc.nodes = integer("nodes", nodes);
+void from_edges(Graph* self, const Given& given) {
+  const Indices edges = read_edges(given["sources"], given["destinations"]);
+  heed_graph_desc desc = described(edges, given);
+  desc.nodes = integer("nodes", given["nodes"]);
   desc.edges = edges.count(0);
   desc.sources = edges.data(0);
   desc.destinations = edges.data(1);
-  new (self) Graph(context, desc);
+  new (self) Graph(given["context"], desc);
 }
 
-Graph* from_csr(nb::handle offsets, nb::handle sources, nb::handle source_nodes,
-                nb::handle duplicates, nb::handle reverse, nb::handle context) {
-  const Indices indices({"offsets", "sources"}, {offsets, sources});
+Graph* from_csr(const Given& given) {
+  const Indices indices({"offsets", "sources"}, {given["offsets"], given["sources"]});
   if (indices.count(0) == 0)
     refuse("offsets is empty; it must hold one number more than there are nodes");
-  heed_graph_desc desc = described(indices, source_nodes, duplicates, reverse);
+  heed_graph_desc desc = described(indices, given);
   desc.nodes = indices.count(0) - 1;
   desc.edges = indices.count(1);
   desc.offsets = indices.data(0);
   desc.sources = indices.data(1);
-  return new Graph(context, desc);
+  return new Graph(given["context"], desc);
 }
 
 nb::dict describe(const Graph& graph) {
@@ -411,10 +407,9 @@ nb::object graph_attention(nb::handle arguments) {
   GraphCall call;
   call.read(given);
   call.make_outputs(given);
-  const HeldContext held = hold_context(given.context);
-  check(without_gil(call.flops(), nullptr, [&] {
-    return heed_graph_attention(held.context, call.graph->get(), &call.desc, &call.args);
-  }));
+  run_in(given.context, call.flops(), nullptr, [&](const heed_context* context) {
+    return heed_graph_attention(context, call.graph->get(), &call.desc, &call.args);
+  });
   return call.result(given);
 }
 
@@ -439,13 +434,8 @@ GraphAttentionPlan* graph_attention_plan(nb::handle arguments) {
       read_arguments("graph_attention_plan", arguments, kOfGraphs, kForward));
 }
 
-nb::object run(const GraphAttentionPlan& plan, nb::handle query, nb::handle key, nb::handle value,
-               nb::handle data, nb::handle edge_data, nb::handle edge_bias, nb::handle out) {
-  Arguments given;
-  given.query = unless_none(query), given.key = unless_none(key), given.value = unless_none(value);
-  given.data = unless_none(data), given.edge_data = unless_none(edge_data);
-  given.edge_bias = unless_none(edge_bias), given.out = unless_none(out);
-  return plan.run(given);
+nb::object run(const GraphAttentionPlan& plan, const Given& given) {
+  return plan.run(read_arguments(given, kOfGraphs));
 }
 
 nb::dict describe_plan(const GraphAttentionPlan& plan) {
@@ -517,24 +507,15 @@ nb::object graph_attention_backward(nb::handle arguments) {
   desc.attention = &call.desc;
   args.attention = &call.args;
   Gradients gradients(given, call.like_name(), like.kind, like.form.element, &desc, &args);
-  desc.accumulate = gradients.accumulates() ? 1 : 0;
   call.desc.out.dtype = dtype_of(like.form.element);  // which says what steps round to
-  const Array from_out = gradients.read_like_out("grad_out", given.grad_out, call.out_shape());
-  desc.grad_out = call.out_layout(from_out.form);
-  args.grad_out = address_of(from_out);
-  Array from_lse;
-  if (given.grad_lse.is_valid()) {
-    from_lse =
-        gradients.read_like_lse("grad_lse", given.grad_lse, {call.info.nodes, call.desc.heads});
-    desc.grad_lse = heads_layout(from_lse.form);
-    args.grad_lse = address_of(from_lse);
-  }
+  gradients.read_given(
+      desc, args, call.out_shape(), [&](const Form& form) { return call.out_layout(form); },
+      {call.info.nodes, call.desc.heads}, heads_layout);
   add_gradients(gradients, call);
-  const HeldContext held = hold_context(given.context);
   constexpr double kPasses = 3;  // by destination, and by source with twice the products
-  check(without_gil(kPasses * call.flops(), nullptr, [&] {
-    return heed_graph_attention_backward(held.context, call.graph->get(), &desc, &args);
-  }));
+  run_in(given.context, kPasses * call.flops(), nullptr, [&](const heed_context* context) {
+    return heed_graph_attention_backward(context, call.graph->get(), &desc, &args);
+  });
   return gradients.result(names().graph_gradients,
                           given.*GraphCall::kTensorRows[call.like()].operand.given);
 }

@@ -11,11 +11,9 @@
 #include <utility>
 
 #include "api/heed_mpi.h"
-#include "api/python/module/context.hpp"
 #include "api/python/module/gradients.hpp"
 #include "api/python/module/graph.hpp"
 #include "api/python/module/plan.hpp"
-#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 namespace {
@@ -468,7 +466,7 @@ class MpiEdges {
                owners_.count);
       desc_.owners = owners_.data;
     }
-    desc_.duplicates = read_duplicates(duplicates);
+    desc_.duplicates = read_duplicates(unless_none(duplicates));
     context_ = library.make_context(where);
   }
 

@@ -157,6 +157,7 @@ Table<T> copied_table(const char* name, const nb::list& rows) {
 }  // namespace
 
 double number(const char* name, nb::handle from) {
+  if (!from.is_valid()) from = Py_None;
   const double value = PyFloat_AsDouble(from.ptr());
   if (value != -1 || PyErr_Occurred() == nullptr) return value;
   nb::python_error error;
@@ -209,6 +210,7 @@ int file_descriptor(nb::handle from) {
 }
 
 bool flag(const char* name, nb::handle from) {
+  if (!from.is_valid()) from = Py_None;
   if (PyBool_Check(from.ptr()) == 0)
     refuse_type("{} must be True or False, not {}", name, nb::repr(from));
   return from.ptr() == Py_True;

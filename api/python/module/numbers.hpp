@@ -10,13 +10,17 @@ namespace heed::python {
 
 // ---- Numbers and short vectors of numbers from Python ----
 
-/// What the argument `name` is, or TypeError.
+/// What the argument `name` is, or TypeError, as for null.
 double number(const char* name, nb::handle from);
 /// The same as float or double; a finite number must fit.
 template <class Real>
 Real real(const char* name, nb::handle from);
 std::int64_t integer(const char* name, nb::handle from);
 bool flag(const char* name, nb::handle from);
+/// Whether what may be asked for is: not by null.
+inline bool is_asked(const char* name, nb::handle given) {
+  return given.is_valid() && flag(name, given);
+}
 /// What the argument `descriptor` is: the number of an open file.
 int file_descriptor(nb::handle from);
 

@@ -1,8 +1,6 @@
-#include "api/python/module/outputs.hpp"
-
 #include <cstring>
 
-#include "api/python/module/numbers.hpp"
+#include "api/python/module/call.hpp"
 
 namespace heed::python {
 namespace {
@@ -94,7 +92,5 @@ nb::object Outputs::result(const Kind& kind, nb::handle like) const {
   return names().result(first, lse.handed(kind, like), weights.handed(kind, like),
                         column_sums.handed(kind, like));
 }
-
-bool is_asked(const char* name, nb::handle given) { return given.is_valid() && flag(name, given); }
 
 }  // namespace heed::python

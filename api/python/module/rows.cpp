@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "api/python/module/context.hpp"
 #include "api/python/module/plan.hpp"
 #include "api/python/module/signature.hpp"
 
@@ -113,14 +112,12 @@ nb::object merge(nb::handle given, nb::handle out, nb::handle packed_flag, nb::h
     outs.push_back(address_of(part.out));
     lses.push_back(address_of(part.lse));
   }
-  const HeldContext held = hold_context(context);
   const double flops = static_cast<double>(form.elements()) * static_cast<double>(parts.size());
   void* const out_data = to.data();
   void* const lse_data = to_lse.data();
-  check(without_gil(flops, nullptr, [&] {
-    return heed_merge(held.context, &desc, parts.size(), outs.data(), lses.data(), out_data,
-                      lse_data);
-  }));
+  run_in(context, flops, nullptr, [&](const heed_context* context) {
+    return heed_merge(context, &desc, parts.size(), outs.data(), lses.data(), out_data, lse_data);
+  });
   return nb::make_tuple(to.handed(parts[0].out.kind, parts[0].out_object),
                         to_lse.handed(parts[0].lse.kind, parts[0].lse_object));
 }
@@ -260,10 +257,9 @@ nb::object rotate(nb::handle x, nb::handle positions, nb::handle pairs, nb::hand
              name_of(own.element), name_of(form.element));
   }
   desc.to = layout_of(to.array.form, false);
-  const HeldContext held = hold_context(context);
-  check(without_gil(static_cast<double>(form.elements()), nullptr, [&] {
-    return heed_rotate(held.context, &desc, address_of(from), given.data, to.data());
-  }));
+  run_in(context, static_cast<double>(form.elements()), nullptr, [&](const heed_context* context) {
+    return heed_rotate(context, &desc, address_of(from), given.data, to.data());
+  });
   return to.handed(from.kind, x);
 }
 

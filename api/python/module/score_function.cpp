@@ -1,12 +1,8 @@
-#include "api/python/module/score_function.hpp"
-
 #include <cstring>
 #include <exception>
 #include <new>
 
-#include "api/python/module/array.hpp"
-#include "api/python/module/errors.hpp"
-#include "api/python/module/outputs.hpp"
+#include "api/python/module/call.hpp"
 
 namespace heed::python {
 namespace {

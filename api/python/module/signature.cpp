@@ -97,6 +97,13 @@ void Signature::read(const nb::args& args, std::size_t first, const nb::kwargs& 
   if (others_) values[parameters_.size()] = std::move(others);
 }
 
+nb::handle Given::operator[](const char* name) const {
+  for (std::size_t i = 0; i < signature_.named(); ++i)
+    if (PyUnicode_CompareWithASCIIString(signature_.parameter(i).ptr(), name) == 0)
+      return values_[i].is_none() ? nb::handle() : nb::handle(values_[i]);
+  return {};
+}
+
 void Signature::refuse_unknown(nb::handle name) const {
   nb::list known;
   for (const Parameter& parameter : parameters_) known.append(parameter.name);

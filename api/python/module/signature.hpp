@@ -26,6 +26,12 @@ class Signature {
   Signature(const std::string& of, const char* text);
 
   const char* name() const { return name_.c_str(); }
+  /// As messages call it.
+  const char* called() const { return called_.c_str(); }
+  /// How many arguments there are, those behind ** being one; and their names, but for that one.
+  std::size_t size() const { return parameters_.size() + (others_ ? 1 : 0); }
+  std::size_t named() const { return parameters_.size(); }
+  const nb::str& parameter(std::size_t i) const { return parameters_[i].name; }
 
   /// The object that a method is called on, which must be of a type.
   nb::handle self(const nb::args& args, nb::handle type) const;
@@ -53,6 +59,25 @@ class Signature {
   bool others_ = false;
 };
 
+/// The arguments of a call by the names of its signature, for functions that take many.
+class Given {
+ public:
+  Given(const Signature& signature, const nb::args& args, std::size_t first,
+        const nb::kwargs& kwargs)
+      : signature_(signature), values_(signature.size()) {
+    signature.read(args, first, kwargs, values_.data());
+  }
+
+  /// Null for None.
+  nb::handle operator[](const char* name) const;
+  const Signature& signature() const { return signature_; }
+  const std::vector<nb::object>& values() const { return values_; }
+
+ private:
+  const Signature& signature_;
+  std::vector<nb::object> values_;
+};
+
 template <class Value>
 Value argument(const nb::object& value) {
   if constexpr (std::is_same_v<std::decay_t<Value>, nb::handle>)
@@ -65,10 +90,15 @@ Value argument(const nb::object& value) {
 template <class... Values, class Call>
 auto with_arguments(const Signature& signature, const nb::args& args, std::size_t first,
                     const nb::kwargs& kwargs, const Call& call) {
-  std::array<nb::object, sizeof...(Values)> values;
-  signature.read(args, first, kwargs, values.data());
-  return std::apply(
-      [&](const auto&... value) { return call(argument<std::decay_t<Values>>(value)...); }, values);
+  if constexpr (std::is_same_v<std::tuple<std::decay_t<Values>...>, std::tuple<Given>>) {
+    return call(Given(signature, args, first, kwargs));
+  } else {
+    std::array<nb::object, sizeof...(Values)> values;
+    signature.read(args, first, kwargs, values.data());
+    return std::apply(
+        [&](const auto&... value) { return call(argument<std::decay_t<Values>>(value)...); },
+        values);
+  }
 }
 
 /// A method. Its signature is never destroyed, as the type that it belongs to.

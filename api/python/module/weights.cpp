@@ -1,7 +1,6 @@
 #include "api/python/module/weights.hpp"
 
 #include "api/python/module/call.hpp"
-#include "api/python/module/context.hpp"
 #include "api/python/module/plan.hpp"
 #include "api/python/module/signature.hpp"
 
@@ -9,10 +8,9 @@ namespace heed::python {
 
 Weights::Weights(nb::handle context, const heed_weights_desc& desc, const void* matrix,
                  const void* bias, double numbers) {
-  const HeldContext held = hold_context(context);
-  check(without_gil(numbers, nullptr, [&] {
-    return heed_weights_create(held.context, &desc, matrix, bias, &weights_);
-  }));
+  run_in(context, numbers, nullptr, [&](const heed_context* context) {
+    return heed_weights_create(context, &desc, matrix, bias, &weights_);
+  });
   check(heed_weights_describe(weights_, &info_));
 }
 
