@@ -55,7 +55,15 @@ struct BlockCall {
   Shape out_shape() const;
   /// Of all products, roughly.
   double flops() const;
+  heed_status compute(const heed_context* context) const {
+    return heed_multihead(context, &desc, &args);
+  }
 
+  // What plans are made of, and compare.
+  static constexpr const char* kMaker = "heed.multihead_plan";
+  heed_status plan(const heed_context* context, heed_multihead_plan** plan) const {
+    return heed_multihead_plan_create(context, &desc, plan);
+  }
   using Described = BlockDescribed;
   Described described() const;
   NamedForms forms() const;
@@ -322,47 +330,29 @@ Kept* read_kept(nb::handle from) {
 
 // ---- heed.multihead, heed.multihead_plan and heed.MultiheadPlan ----
 
-struct Block {
-  using Call = BlockCall;
-  using Plan = CPlan<heed_multihead_plan, heed_multihead_info, heed_multihead_args>;
-
-  static constexpr const char* kMaker = "heed.multihead_plan";
-  static constexpr Plan::Functions kFunctions = {
-      &heed_multihead_plan_destroy, &heed_multihead_plan_describe, &heed_multihead_plan_run};
-  static heed_status create(const heed_context* context, const Call& call,
-                            heed_multihead_plan** plan) {
-    return heed_multihead_plan_create(context, &call.desc, plan);
-  }
-};
-using MultiheadPlan = PlanOf<Block>;
+using BlockPlan =
+    CPlan<&heed_multihead_plan_destroy, &heed_multihead_plan_describe, &heed_multihead_plan_run>;
+using MultiheadPlan = PlanOf<BlockCall, BlockPlan>;
 
 /// A plan says how much is kept.
-void compute_and_keep(BlockCall& call, Kept& kept, nb::handle context) {
+nb::object compute_and_keep(const Arguments& given, Kept& kept) {
+  BlockCall call;
+  call.read(given);
+  call.make_outputs(given);
   call.desc.keep = 1;
-  const Block::Plan plan(Block::kFunctions, context,
-                         [&](const heed_context* held, heed_multihead_plan** made) {
-                           return Block::create(held, call, made);
-                         });
-  Kept::Filled room = kept.take(plan.info().kept_bytes);
-  room.place_in(call);
+  const BlockPlan plan(given.context, call);
+  Kept::Filled filled = kept.take(plan.info().kept_bytes);
+  filled.place_in(call);
   plan.run(call.args, call.flops(), &call.heads.score_function);
-  call.heads.score_function.raise();
-  kept.fill(std::move(room), call);
+  nb::object result = call.result(given);
+  kept.fill(std::move(filled), call);
+  return result;
 }
 
 nb::object multihead(nb::handle arguments) {
   const Arguments given = read_arguments("multihead", arguments, kOfBlocks, kForward);
-  BlockCall call;
-  call.read(given);
-  call.make_outputs(given);
-  if (Kept* const kept = read_kept(given.keep)) {
-    compute_and_keep(call, *kept, given.context);
-    return call.result(given);
-  }
-  run_in(given.context, call.flops(), &call.heads.score_function, [&](const heed_context* context) {
-    return heed_multihead(context, &call.desc, &call.args);
-  });
-  return call.result(given);
+  Kept* const kept = read_kept(given.keep);
+  return kept == nullptr ? compute<BlockCall>(given) : compute_and_keep(given, *kept);
 }
 
 MultiheadPlan* multihead_plan(nb::handle arguments) {
@@ -468,9 +458,8 @@ nb::object multihead_backward(nb::handle arguments) {
   args.score_gradient = score_gradient_of(heads, given);
   add_gradients(gradients, call, given, desc.grad_b_dtype);
   constexpr double kProducts = 3;  // of the forward call's: once more, and two for each
-  run_in(
-      given.context, kProducts * call.flops(), &heads.score_function,
-      [&](const heed_context* context) { return heed_multihead_backward(context, &desc, &args); });
+  run_in(given.context, kProducts * call.flops(), &heads.score_function,
+         [&](const heed_context* held) { return heed_multihead_backward(held, &desc, &args); });
   heads.score_function.raise();
   return gradients.result(names().block_gradients, given.query);
 }
@@ -500,8 +489,8 @@ nb::object project(nb::handle x, nb::handle weights, nb::handle out, nb::handle 
   const Output to = make_out(unless_none(out), "x", from.kind, form.element, shape);
   desc.y = rows_layout(to.array.form);
   const double flops = 2.0 * static_cast<double>(form.elements()) * static_cast<double>(info.out);
-  run_in(context, flops, nullptr, [&](const heed_context* context) {
-    return heed_project(context, &desc, prepared.get(), address_of(from), to.data());
+  run_in(context, flops, nullptr, [&](const heed_context* held) {
+    return heed_project(held, &desc, prepared.get(), address_of(from), to.data());
   });
   return to.handed(from.kind, x);
 }

@@ -244,15 +244,16 @@ void check_long(Call&& call) {
   check(without_gil(kBriefFlops, nullptr, call));
 }
 
-Sequence* load_file(const nb::pointer_and_handle<Cache>& cache, nb::handle descriptor) {
-  const int file = file_descriptor(descriptor);
+Sequence* load_file(const nb::pointer_and_handle<Cache>& cache, const Given& given) {
+  const int file = file_descriptor(given["descriptor"]);
   heed_sequence name = 0;
   check_long([&] { return heed_cache_load_file(cache.p->get(), file, &name); });
   return new Sequence(nb::borrow(cache.h), name);
 }
 
 /// Bytes as they lie, or a path or file, which Python opens.
-nb::object load(const nb::pointer_and_handle<Cache>& cache, nb::handle source) {
+nb::object load(const nb::pointer_and_handle<Cache>& cache, const Given& given) {
+  const nb::handle source = given.values()[0];
   if (PyObject_CheckBuffer(source.ptr()) == 0)
     return nb::module_::import_("heed.saving").attr("load")(cache.h, source);
   Py_buffer buffer;
@@ -338,15 +339,20 @@ void append(const Sequence& sequence, const Given& given) {
   }));
 }
 
-std::int64_t length(const Sequence& sequence, nb::handle layer) {
+std::int64_t length(const Sequence& sequence, std::int64_t layer = 0) {
   std::int64_t length = 0;
   const Cache& cache = sequence.cache();
-  check(heed_cache_length(cache.get(), sequence.name(), cache.layer(layer), &length));
+  check(heed_cache_length(cache.get(), sequence.name(), layer, &length));
   return length;
 }
 
-void truncate(const Sequence& sequence, nb::handle length) {
-  check(heed_cache_truncate(sequence.cache().get(), sequence.name(), integer("length", length)));
+std::int64_t length_of(const Sequence& sequence, const Given& given) {
+  return length(sequence, sequence.cache().layer(given["layer"]));
+}
+
+void truncate(const Sequence& sequence, const Given& given) {
+  const std::int64_t length = integer("length", given["length"]);
+  check(heed_cache_truncate(sequence.cache().get(), sequence.name(), length));
 }
 
 Sequence* fork(const Sequence& sequence) {
@@ -363,8 +369,8 @@ std::size_t saved_bytes(const Sequence& sequence) {
   return bytes;
 }
 
-void save_descriptor(const Sequence& sequence, nb::handle descriptor) {
-  const int file = file_descriptor(descriptor);
+void save_descriptor(const Sequence& sequence, const Given& given) {
+  const int file = file_descriptor(given["descriptor"]);
   const heed_cache* cache = sequence.cache().get();
   const heed_sequence name = sequence.name();
   check_long([&] { return heed_cache_save_file(cache, name, file); });
@@ -382,13 +388,13 @@ nb::object save_bytes(const Sequence& sequence) {
 }
 
 /// Python opens paths, and knows files.
-void save_file(const nb::pointer_and_handle<Sequence>& sequence, nb::handle file) {
-  nb::module_::import_("heed.saving").attr("save")(sequence.h, file);
+void save_file(const nb::pointer_and_handle<Sequence>& sequence, const Given& given) {
+  nb::module_::import_("heed.saving").attr("save")(sequence.h, given.values()[0]);
 }
 
 nb::str sequence_representation(const Sequence& sequence) {
   if (!sequence.alive()) return nb::str("<heed.Sequence, freed>");
-  return nb::str("<heed.Sequence of {} rows>").format(length(sequence, nb::int_(0)));
+  return nb::str("<heed.Sequence of {} rows>").format(length(sequence));
 }
 
 // ---- Cache.attention ----
@@ -535,9 +541,9 @@ another thread uses the sequence. In C: heed_cache_append.)");
   method(sequence, "def free(self) -> None", &free_pages,
          "Gives the pages back now, but for those that others share; afterwards every call of "
          "the sequence is refused. In C: heed_cache_free.");
-  method(sequence, "def length(self, layer: int = 0) -> int", &length,
+  method(sequence, "def length(self, layer: int = 0) -> int", &length_of,
          "The rows that a layer has. In C: heed_cache_length.");
-  sequence.def("__len__", [](const Sequence& self) { return length(self, nb::int_(0)); })
+  sequence.def("__len__", [](const Sequence& self) { return length(self); })
       .def("save", &save_bytes, nb::sig("def save(self) -> bytes"),
            R"(The sequence as bytes, or in a file.
 

@@ -130,13 +130,20 @@ struct Call {
   nb::object result(const Arguments& given) const;
   /// Of attention without masks.
   double flops() const;
+  heed_status compute(const heed_context* context) const {
+    return heed_attention(context, &desc, &args);
+  }
 
   Shape out_shape() const;
   Shape lse_shape() const;
   /// Whether packed rows of the result belong to no sequence: nothing writes them.
   bool leaves_rows() const;
 
-  // What plans compare.
+  // What plans are made of, and compare.
+  static constexpr const char* kMaker = "heed.plan";
+  heed_status plan(const heed_context* context, heed_attention_plan** plan) const {
+    return heed_attention_plan_create(context, &desc, plan);
+  }
   using Described = heed_attention_desc;
   const Described& described() const { return desc; }
   NamedForms forms() const;

@@ -66,8 +66,8 @@ void make_context(Context* self, const Given& given) {
   new (self) Context(options);
 }
 
-void set_threads(nb::handle threads) {
-  nb::object made = nb::type<Context>()(nb::arg("threads") = threads);
+void set_threads(const Given& given) {
+  nb::object made = nb::type<Context>()(nb::arg("threads") = given.values()[0]);
   Default& one = the_default();
   const nb::ft_lock_guard lock(one.mutex);
   std::swap(one.context, made);

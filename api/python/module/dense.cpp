@@ -10,30 +10,13 @@ namespace {
 nb::object attention(nb::handle query, nb::handle key, nb::handle value, nb::handle options) {
   Arguments given = read_arguments("attention", options, kOfAttention, kForward);
   given.query = query, given.key = key, given.value = value;
-  Call call;
-  call.read(given);
-  call.make_outputs(given);
-  run_in(given.context, call.flops(), &call.score_function, [&](const heed_context* context) {
-    return heed_attention(context, &call.desc, &call.args);
-  });
-  return call.result(given);
+  return compute<Call>(given);
 }
 
 // ---- heed.plan and heed.Plan ----
 
-struct Attention {
-  using Call = python::Call;
-  using Plan = CPlan<heed_attention_plan, heed_attention_info, heed_attention_args>;
-
-  static constexpr const char* kMaker = "heed.plan";
-  static constexpr Plan::Functions kFunctions = {
-      &heed_attention_plan_destroy, &heed_attention_plan_describe, &heed_attention_plan_run};
-  static heed_status create(const heed_context* context, const Call& call,
-                            heed_attention_plan** plan) {
-    return heed_attention_plan_create(context, &call.desc, plan);
-  }
-};
-using Plan = PlanOf<Attention>;
+using Plan = PlanOf<Call, CPlan<&heed_attention_plan_destroy, &heed_attention_plan_describe,
+                                &heed_attention_plan_run>>;
 
 Plan* plan(nb::handle query, nb::handle key, nb::handle value, nb::handle options) {
   Arguments given = read_arguments("plan", options, kOfAttention, kForward);
@@ -71,8 +54,8 @@ nb::object attention_backward(nb::handle arguments) {
   back.args.score_gradient = score_gradient_of(call, given);
   constexpr double kProducts = 2.5;  // of the forward call's two
   run_in(given.context, kProducts * call.flops(), &call.score_function,
-         [&](const heed_context* context) {
-           return heed_attention_backward(context, &back.desc, &back.args);
+         [&](const heed_context* held) {
+           return heed_attention_backward(held, &back.desc, &back.args);
          });
   call.score_function.raise();
   return back.result(given.query);

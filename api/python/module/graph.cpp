@@ -7,10 +7,9 @@
 namespace heed::python {
 
 Graph::Graph(nb::handle context, const heed_graph_desc& desc) {
-  const HeldContext held = hold_context(context);
   const double numbers = static_cast<double>(desc.nodes) + 16 * static_cast<double>(desc.edges);
-  check(without_gil(numbers, nullptr,
-                    [&] { return heed_graph_create(held.context, &desc, &graph_); }));
+  run_in(context, numbers, nullptr,
+         [&](const heed_context* held) { return heed_graph_create(held, &desc, &graph_); });
   check(heed_graph_describe(graph_, &info_));
 }
 
@@ -403,31 +402,12 @@ namespace {
 // ---- heed.graph_attention, heed.graph_attention_plan and heed.GraphAttentionPlan ----
 
 nb::object graph_attention(nb::handle arguments) {
-  const Arguments given = read_arguments("graph_attention", arguments, kOfGraphs, kForward);
-  GraphCall call;
-  call.read(given);
-  call.make_outputs(given);
-  run_in(given.context, call.flops(), nullptr, [&](const heed_context* context) {
-    return heed_graph_attention(context, call.graph->get(), &call.desc, &call.args);
-  });
-  return call.result(given);
+  return compute<GraphCall>(read_arguments("graph_attention", arguments, kOfGraphs, kForward));
 }
 
-struct OverGraph {
-  using Call = GraphCall;
-  using Plan =
-      CPlan<heed_graph_attention_plan, heed_graph_attention_info, heed_graph_attention_args>;
-
-  static constexpr const char* kMaker = "heed.graph_attention_plan";
-  static constexpr Plan::Functions kFunctions = {&heed_graph_attention_plan_destroy,
-                                                 &heed_graph_attention_plan_describe,
-                                                 &heed_graph_attention_plan_run};
-  static heed_status create(const heed_context* context, const Call& call,
-                            heed_graph_attention_plan** plan) {
-    return heed_graph_attention_plan_create(context, call.graph->get(), &call.desc, plan);
-  }
-};
-using GraphAttentionPlan = PlanOf<OverGraph>;
+using GraphAttentionPlan =
+    PlanOf<GraphCall, CPlan<&heed_graph_attention_plan_destroy, &heed_graph_attention_plan_describe,
+                            &heed_graph_attention_plan_run>>;
 
 GraphAttentionPlan* graph_attention_plan(nb::handle arguments) {
   return new GraphAttentionPlan(
@@ -513,8 +493,8 @@ nb::object graph_attention_backward(nb::handle arguments) {
       {call.info.nodes, call.desc.heads}, heads_layout);
   add_gradients(gradients, call);
   constexpr double kPasses = 3;  // by destination, and by source with twice the products
-  run_in(given.context, kPasses * call.flops(), nullptr, [&](const heed_context* context) {
-    return heed_graph_attention_backward(context, call.graph->get(), &desc, &args);
+  run_in(given.context, kPasses * call.flops(), nullptr, [&](const heed_context* held) {
+    return heed_graph_attention_backward(held, call.graph->get(), &desc, &args);
   });
   return gradients.result(names().graph_gradients,
                           given.*GraphCall::kTensorRows[call.like()].operand.given);

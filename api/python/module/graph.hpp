@@ -94,6 +94,9 @@ struct GraphCall {
   nb::object result(const Arguments& given) const;
   /// Of one step, roughly.
   double flops() const;
+  heed_status compute(const heed_context* context) const {
+    return heed_graph_attention(context, graph->get(), &desc, &args);
+  }
 
   /// [nodes, heads, features] where queries were given so, else rows as wide as data's.
   Shape out_shape() const;
@@ -105,7 +108,11 @@ struct GraphCall {
   const char* like_name() const { return kTensorRows[like()].operand.name; }
   bool has(Tensor tensor) const { return tensors[tensor].form.axes > 0; }
 
-  // What plans compare.
+  // What plans are made of, and compare.
+  static constexpr const char* kMaker = "heed.graph_attention_plan";
+  heed_status plan(const heed_context* context, heed_graph_attention_plan** plan) const {
+    return heed_graph_attention_plan_create(context, graph->get(), &desc, plan);
+  }
   using Described = heed_graph_attention_desc;
   const Described& described() const { return desc; }
   NamedForms forms() const;

@@ -175,62 +175,69 @@ class Planned {
 
 // ---- A plan of C, with what it says of itself and the memory that its runs need ----
 
-/// The functions of one kind of plan.
-template <class Plan, class Info, class Args>
-struct PlanFunctions {
-  void (*destroy)(Plan*);
-  heed_status (*describe)(const Plan*, Info*);
-  heed_status (*run)(const Plan*, const Args*, void*, std::size_t);
-};
-
-template <class Plan, class Info, class Args>
-class CPlan {
+/// By its functions.
+template <auto kDestroy, auto kDescribe, auto kRun>
+class CPlan;
+template <class Plan, class Info, class Args, void (*kDestroy)(Plan*),
+          heed_status (*kDescribe)(const Plan*, Info*),
+          heed_status (*kRun)(const Plan*, const Args*, void*, std::size_t)>
+class CPlan<kDestroy, kDescribe, kRun> {
  public:
-  using Functions = PlanFunctions<Plan, Info, Args>;
-
-  /// `create(context, &plan)` makes it.
-  template <class Create>
-  CPlan(const Functions& functions, nb::handle context, Create&& create)
-      : functions_(functions), plan_(made(context, create)), workspaces_(info().workspace_bytes) {}
-  ~CPlan() { functions_.destroy(plan_); }
+  /// Of a call that has been read, which can make one.
+  template <class Call>
+  CPlan(nb::handle context, const Call& call)
+      : plan_(made(context, call)), workspaces_(info().workspace_bytes) {}
+  ~CPlan() { kDestroy(plan_); }
   CPlan(const CPlan&) = delete;
   CPlan& operator=(const CPlan&) = delete;
 
   Info info() const {
     Info info{};
     info.struct_size = sizeof info;
-    check(functions_.describe(plan_, &info));
+    check(kDescribe(plan_, &info));
     return info;
   }
 
   /// Raises what C refuses, but not yet what a score function raised.
   void run(const Args& args, double flops, const ScoreFunction* scores) const {
     const Workspace workspace = workspaces_.take();
-    check(without_gil(flops, scores, [&] {
-      return functions_.run(plan_, &args, workspace.get(), workspaces_.bytes());
-    }));
+    check(without_gil(flops, scores,
+                      [&] { return kRun(plan_, &args, workspace.get(), workspaces_.bytes()); }));
   }
 
  private:
-  template <class Create>
-  static Plan* made(nb::handle context, Create& create) {
+  template <class Call>
+  static Plan* made(nb::handle context, const Call& call) {
     Plan* plan = nullptr;
-    check(create(hold_context(context).context, &plan));
+    check(call.plan(hold_context(context).context, &plan));
     return plan;
   }
 
-  Functions functions_;
   Plan* plan_;
   mutable Workspaces workspaces_;
 };
 
-/// A plan of the package: C's, and what it was made from. `Operation` names a Call, and makes a
-/// plan of C.
-template <class Operation>
+// ---- Calls and plans of the package, of each kind of Call ----
+
+template <class Call>
+const ScoreFunction* scores_of(const Call& call) {
+  return call.attention() == nullptr ? nullptr : &call.attention()->score_function;
+}
+
+template <class Call>
+nb::object compute(const Arguments& given) {
+  Call call;
+  call.read(given);
+  call.make_outputs(given);
+  run_in(given.context, call.flops(), scores_of(call),
+         [&](const heed_context* context) { return call.compute(context); });
+  return call.result(given);
+}
+
+/// C's plan, and what it was made from.
+template <class Call, class Plan>
 class PlanOf {
  public:
-  using Call = typename Operation::Call;
-
   explicit PlanOf(const Arguments& given) : PlanOf(given, Call()) {}
 
   nb::object run(const Arguments& now) const {
@@ -244,11 +251,8 @@ class PlanOf {
 
  private:
   PlanOf(const Arguments& given, Call&& call)
-      : planned_(Operation::kMaker, read(given, call), given),
-        plan_(Operation::kFunctions, given.context,
-              [&call](const heed_context* context, auto** plan) {
-                return Operation::create(context, call, plan);
-              }),
+      : planned_(Call::kMaker, read(given, call), given),
+        plan_(given.context, call),
         flops_(call.flops()) {}
 
   static const Call& read(const Arguments& given, Call& call) {
@@ -256,13 +260,9 @@ class PlanOf {
     call.make_outputs(given);
     return call;
   }
-  static const ScoreFunction* scores_of(const Call& call) {
-    const heed::python::Call* const attention = call.attention();
-    return attention == nullptr ? nullptr : &attention->score_function;
-  }
 
   Planned<Call> planned_;
-  typename Operation::Plan plan_;
+  Plan plan_;
   double flops_;
 };
 

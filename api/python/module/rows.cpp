@@ -12,22 +12,19 @@ namespace heed::python {
 // ---- heed.merge ----
 namespace {
 
-/// A result and its log-sum-exp: of a part, or of all; and the objects that they are.
+/// A result and its log-sum-exp: of a part, or of all.
 struct Pair {
-  nb::object out_object;
-  nb::object lse_object;
-  Array out;
-  Array lse;
+  Output out;
+  Output lse;
 };
 
 /// Reads the pair of Python's that messages call `name`.
 Pair read_pair(const std::string& name, nb::handle from, Array (*read)(const char*, nb::handle)) {
   if (PySequence_Check(from.ptr()) == 0 || nb::len(from) != 2)
     refuse_type("{} must be a pair (out, lse), not {}", name, type_text(from));
-  Pair pair = {from[0], from[1], {}, {}};
-  pair.out = read((name + "[0]").c_str(), pair.out_object);
-  pair.lse = read((name + "[1]").c_str(), pair.lse_object);
-  return pair;
+  const nb::object out = from[0], lse = from[1];
+  return {{out, read((name + "[0]").c_str(), out), true},
+          {lse, read((name + "[1]").c_str(), lse), true}};
 }
 
 /// What lse looks like beside out: [.., heads, rows], also where out is packed [rows, heads, ..].
@@ -39,8 +36,8 @@ Shape lse_shape(const Form& out, bool packed) {
 }
 
 void check_shapes(const std::string& name, const Pair& pair, bool packed) {
-  const Form& out = pair.out.form;
-  const Form& lse = pair.lse.form;
+  const Form& out = pair.out.array.form;
+  const Form& lse = pair.lse.array.form;
   if (out.axes < 2 || (packed && out.axes != 3))
     refuse("{}[0] has shape {}; it must have axes {}", name, shape_text(out),
            packed ? "[rows, heads, features]"
@@ -70,8 +67,8 @@ std::vector<Pair> read_parts(nb::handle given, bool packed) {
     Pair part = read_pair(name, one, &read_array);
     check_shapes(name, part, packed);
     if (!parts.empty()) {
-      check_alike(name + "[0]", part.out.form, parts[0].out.form);
-      check_alike(name + "[1]", part.lse.form, parts[0].lse.form);
+      check_alike(name + "[0]", part.out.array.form, parts[0].out.array.form);
+      check_alike(name + "[1]", part.lse.array.form, parts[0].lse.array.form);
     }
     parts.push_back(std::move(part));
   }
@@ -80,46 +77,45 @@ std::vector<Pair> read_parts(nb::handle given, bool packed) {
 }
 
 /// Where results go: the caller's pair, which `given` is, or new arrays.
-std::pair<Output, Output> make_merged(nb::handle given, const Pair& like, bool packed) {
-  const Form& form = like.out.form;
+Pair make_merged(nb::handle given, const Array& out, const Array& lse, bool packed) {
   if (given.is_none())
-    return {make_array(like.out.kind, form.element, form.sizes()),
-            make_array(like.lse.kind, like.lse.form.element, lse_shape(form, packed))};
+    return {make_array(out.kind, out.form.element, out.form.sizes()),
+            make_array(lse.kind, lse.form.element, lse_shape(out.form, packed))};
   Pair to = read_pair("out", given, &read_output);
   check_shapes("out", to, packed);
-  if (!to.out.form.has_shape(form.sizes()))
-    refuse("out[0] has shape {}; the parts have {}", shape_text(to.out.form), shape_text(form));
-  return {{to.out_object, std::move(to.out), true}, {to.lse_object, std::move(to.lse), true}};
+  const Form& form = to.out.array.form;
+  if (!form.has_shape(out.form.sizes()))
+    refuse("out[0] has shape {}; the parts have {}", shape_text(form), shape_text(out.form));
+  return to;
 }
 
 nb::object merge(nb::handle given, nb::handle out, nb::handle packed_flag, nb::handle context) {
   const bool packed = flag("packed", packed_flag);
   const std::vector<Pair> parts = read_parts(given, packed);
-  const Form& form = parts[0].out.form;
-  const auto& [to, to_lse] = make_merged(out, parts[0], packed);
+  const Form& form = parts[0].out.array.form;
+  const Pair to = make_merged(out, parts[0].out.array, parts[0].lse.array, packed);
   heed_merge_desc desc = HEED_MERGE_DESC_INIT;
   desc.batch = packed ? 1 : form.size(4);
   desc.heads = form.size(packed ? 2 : 3);
   desc.rows = form.size(packed ? 3 : 2);
   desc.features = form.size(1);
   desc.part_out = layout_of(form, packed);
-  desc.part_lse = lse_layout(parts[0].lse.form);
-  desc.out = layout_of(to.array.form, packed);
-  desc.lse = lse_layout(to_lse.array.form);
+  desc.part_lse = lse_layout(parts[0].lse.array.form);
+  desc.out = layout_of(to.out.array.form, packed);
+  desc.lse = lse_layout(to.lse.array.form);
   std::vector<const void*> outs;
   std::vector<const void*> lses;
   for (const Pair& part : parts) {
-    outs.push_back(address_of(part.out));
-    lses.push_back(address_of(part.lse));
+    outs.push_back(part.out.data());
+    lses.push_back(part.lse.data());
   }
   const double flops = static_cast<double>(form.elements()) * static_cast<double>(parts.size());
-  void* const out_data = to.data();
-  void* const lse_data = to_lse.data();
-  run_in(context, flops, nullptr, [&](const heed_context* context) {
-    return heed_merge(context, &desc, parts.size(), outs.data(), lses.data(), out_data, lse_data);
+  run_in(context, flops, nullptr, [&](const heed_context* held) {
+    return heed_merge(held, &desc, parts.size(), outs.data(), lses.data(), to.out.data(),
+                      to.lse.data());
   });
-  return nb::make_tuple(to.handed(parts[0].out.kind, parts[0].out_object),
-                        to_lse.handed(parts[0].lse.kind, parts[0].lse_object));
+  return nb::make_tuple(to.out.handed(parts[0].out.array.kind, parts[0].out.object),
+                        to.lse.handed(parts[0].lse.array.kind, parts[0].lse.object));
 }
 
 }  // namespace
@@ -257,8 +253,8 @@ nb::object rotate(nb::handle x, nb::handle positions, nb::handle pairs, nb::hand
              name_of(own.element), name_of(form.element));
   }
   desc.to = layout_of(to.array.form, false);
-  run_in(context, static_cast<double>(form.elements()), nullptr, [&](const heed_context* context) {
-    return heed_rotate(context, &desc, address_of(from), given.data, to.data());
+  run_in(context, static_cast<double>(form.elements()), nullptr, [&](const heed_context* held) {
+    return heed_rotate(held, &desc, address_of(from), given.data, to.data());
   });
   return to.handed(from.kind, x);
 }

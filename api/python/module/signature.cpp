@@ -65,36 +65,39 @@ nb::handle Signature::self(const nb::args& args, nb::handle type) const {
   return self;
 }
 
-void Signature::read(const nb::args& args, std::size_t first, const nb::kwargs& kwargs,
-                     nb::object* values) const {
+Given::Given(const Signature& signature, const nb::args& args, std::size_t first,
+             const nb::kwargs& kwargs)
+    : signature_(signature), values_(signature.size()) {
+  const char* const called = signature.called();
+  const std::vector<Signature::Parameter>& parameters = signature.parameters_;
   const std::size_t given = args.size() - first;
-  if (given > positional_)
-    refuse_type("{}() takes {} positional argument{}, but {} were given", called_, positional_,
-                positional_ == 1 ? "" : "s", given);
-  for (std::size_t i = 0; i < given; ++i) values[i] = args[first + i];
+  if (given > signature.positional_)
+    refuse_type("{}() takes {} positional argument{}, but {} were given", called,
+                signature.positional_, signature.positional_ == 1 ? "" : "s", given);
+  for (std::size_t i = 0; i < given; ++i) values_[i] = args[first + i];
   nb::dict others;
   for (const auto& [key, value] : kwargs) {
-    const auto is_named = [&key = key](const Parameter& p) {
+    const auto is_named = [&key = key](const Signature::Parameter& p) {
       return p.name.is(key) || PyUnicode_Compare(p.name.ptr(), key.ptr()) == 0;
     };
-    const auto found = std::find_if(parameters_.begin(), parameters_.end(), is_named);
-    if (found == parameters_.end()) {
-      if (!others_) refuse_unknown(key);
+    const auto found = std::find_if(parameters.begin(), parameters.end(), is_named);
+    if (found == parameters.end()) {
+      if (!signature.others_) signature.refuse_unknown(key);
       others[key] = value;
       continue;
     }
-    nb::object& place = values[found - parameters_.begin()];
+    nb::object& place = values_[static_cast<std::size_t>(found - parameters.begin())];
     if (place.is_valid())
-      refuse_type("{}() got {} twice: by position and by name", called_, found->name);
+      refuse_type("{}() got {} twice: by position and by name", called, found->name);
     place = nb::borrow(value);
   }
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (values[i].is_valid()) continue;
-    if (!parameters_[i].otherwise.is_valid())
-      refuse_type("{}() needs {}", called_, parameters_[i].name);
-    values[i] = parameters_[i].otherwise;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (values_[i].is_valid()) continue;
+    if (!parameters[i].otherwise.is_valid())
+      refuse_type("{}() needs {}", called, parameters[i].name);
+    values_[i] = parameters[i].otherwise;
   }
-  if (others_) values[parameters_.size()] = std::move(others);
+  if (signature.others_) values_.back() = std::move(others);
 }
 
 nb::handle Given::operator[](const char* name) const {

@@ -2,11 +2,8 @@
 // what does not fit is refused in the package's words.
 #pragma once
 
-#include <array>
 #include <cstring>
-#include <functional>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -36,11 +33,6 @@ class Signature {
   /// The object that a method is called on, which must be of a type.
   nb::handle self(const nb::args& args, nb::handle type) const;
 
-  /// Arguments in the order of the text, from args[first] on, defaults where they are not given.
-  /// The last are all others, as a dict, where the text ends with **.
-  void read(const nb::args& args, std::size_t first, const nb::kwargs& kwargs,
-            nb::object* values) const;
-
  private:
   struct Parameter {
     nb::str name;
@@ -49,6 +41,8 @@ class Signature {
 
   void add(const std::string& text);
   [[noreturn]] void refuse_unknown(nb::handle name) const;
+
+  friend class Given;
 
   std::string of_;
   std::string name_;
@@ -59,17 +53,16 @@ class Signature {
   bool others_ = false;
 };
 
-/// The arguments of a call by the names of its signature, for functions that take many.
+/// The arguments of a call by the names of its signature.
 class Given {
  public:
+  /// From args[first] on, defaults where they are not given. TypeError tells what does not fit.
   Given(const Signature& signature, const nb::args& args, std::size_t first,
-        const nb::kwargs& kwargs)
-      : signature_(signature), values_(signature.size()) {
-    signature.read(args, first, kwargs, values_.data());
-  }
+        const nb::kwargs& kwargs);
 
   /// Null for None.
   nb::handle operator[](const char* name) const;
+  /// In the order of the signature; the last are all others, as a dict, where it ends with **.
   const Signature& signature() const { return signature_; }
   const std::vector<nb::object>& values() const { return values_; }
 
@@ -78,80 +71,50 @@ class Given {
   std::vector<nb::object> values_;
 };
 
-template <class Value>
-Value argument(const nb::object& value) {
-  if constexpr (std::is_same_v<std::decay_t<Value>, nb::handle>)
-    return value;
+/// Calls called(self, given), or called(self) of what has no arguments.
+template <class Function, class... Self>
+auto call_with(Function called, const Given& given, Self&&... self) {
+  if constexpr (std::is_invocable_v<Function, Self..., const Given&>)
+    return called(std::forward<Self>(self)..., given);
   else
-    return nb::borrow<std::decay_t<Value>>(value);
-}
-
-/// Calls `call` with the arguments that Python gave.
-template <class... Values, class Call>
-auto with_arguments(const Signature& signature, const nb::args& args, std::size_t first,
-                    const nb::kwargs& kwargs, const Call& call) {
-  if constexpr (std::is_same_v<std::tuple<std::decay_t<Values>...>, std::tuple<Given>>) {
-    return call(Given(signature, args, first, kwargs));
-  } else {
-    std::array<nb::object, sizeof...(Values)> values;
-    signature.read(args, first, kwargs, values.data());
-    return std::apply(
-        [&](const auto&... value) { return call(argument<std::decay_t<Values>>(value)...); },
-        values);
-  }
+    return called(std::forward<Self>(self)...);
 }
 
 /// A method. Its signature is never destroyed, as the type that it belongs to.
-template <class Self, class... Values, class Class, class Function>
-void define(nb::class_<Class>& type, const char* text, Function called, const char* doc) {
+template <class Class, class Result, class Self, class... Rest>
+void method(nb::class_<Class>& type, const char* text, Result (*called)(Self, Rest...),
+            const char* doc = "") {
   const auto* signature = new Signature(nb::str(type.attr("__name__")).c_str(), text);
-  const auto call = [signature, called](auto&& self, const nb::args& args, std::size_t first,
-                                        const nb::kwargs& kwargs) {
-    return with_arguments<Values...>(*signature, args, first, kwargs, [&](auto&&... values) {
-      return std::invoke(called, self, std::forward<decltype(values)>(values)...);
-    });
-  };
   if constexpr (std::is_pointer_v<Self>)  // of __init__
     type.def(
         signature->name(),
-        [call](Self self, const nb::args& args, const nb::kwargs& kwargs) {
-          call(self, args, 0, kwargs);
+        [signature, called](Self self, const nb::args& args, const nb::kwargs& kwargs) {
+          call_with(called, Given(*signature, args, 0, kwargs), self);
         },
         nb::sig(text), doc);
   else
     type.def(
         signature->name(),
-        [signature, call](const nb::args& args, const nb::kwargs& kwargs) {
+        [signature, called](const nb::args& args, const nb::kwargs& kwargs) {
           const nb::handle self = signature->self(args, nb::type<Class>());
           Class* const object = nb::inst_ptr<Class>(self);
+          const Given given(*signature, args, 1, kwargs);
           if constexpr (std::is_convertible_v<Class&, Self>)
-            return call(*object, args, 1, kwargs);
+            return call_with(called, given, *object);
           else
-            return call(std::decay_t<Self>{object, self}, args, 1, kwargs);
+            return call_with(called, given, std::decay_t<Self>{object, self});
         },
         nb::sig(text), doc);
 }
 
-template <class Class, class Result, class Self, class... Values>
-void method(nb::class_<Class>& type, const char* text, Result (*called)(Self, Values...),
-            const char* doc = "") {
-  define<Self, Values...>(type, text, called, doc);
-}
-
-template <class Class, class Result, class... Values>
-void method(nb::class_<Class>& type, const char* text, Result (Class::*called)(Values...) const,
-            const char* doc = "") {
-  define<const Class&, Values...>(type, text, called, doc);
-}
-
 /// A function of a module, or a static method.
-template <class Scope, class Result, class... Values>
-void function(Scope& scope, const char* text, Result (*called)(Values...), const char* doc = "") {
+template <class Scope, class Result, class... Rest>
+void function(Scope& scope, const char* text, Result (*called)(Rest...), const char* doc = "") {
   constexpr bool kOfClass = !std::is_same_v<Scope, nb::module_>;
   const std::string of = kOfClass ? nb::str(scope.attr("__name__")).c_str() : "";
   const auto* signature = new Signature(of, text);
   const auto call = [signature, called](const nb::args& args, const nb::kwargs& kwargs) {
-    return with_arguments<Values...>(*signature, args, 0, kwargs, called);
+    return call_with(called, Given(*signature, args, 0, kwargs));
   };
   if constexpr (kOfClass)
     scope.def_static(signature->name(), call, nb::sig(text), doc);

@@ -6,11 +6,24 @@
 
 namespace heed::python {
 
-Weights::Weights(nb::handle context, const heed_weights_desc& desc, const void* matrix,
-                 const void* bias, double numbers) {
-  run_in(context, numbers, nullptr, [&](const heed_context* context) {
-    return heed_weights_create(context, &desc, matrix, bias, &weights_);
-  });
+Weights::Weights(const Given& given) {
+  const nb::handle from = given.values()[0];
+  const int axes = nb::isinstance<Weights>(from) ? 2 : read_array("matrix", from).form.axes;
+  const Matrix matrix = read_matrix("matrix", from, axes == 3 ? 3 : 2);
+  if (matrix.prepared != nullptr) refuse_type("matrix must be an array, not heed.Weights");
+  const Bias bias = read_bias("bias", "matrix", given["bias"], matrix);
+  const Form& form = matrix.array.form;
+  heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
+  desc.arithmetic = form.element == Element::kF64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
+  desc.matrices = form.size(3);
+  desc.in = form.size(2);
+  desc.out = form.size(1);
+  desc.layout = matrix.layout;
+  if (bias.data != nullptr) desc.bias_dtype = dtype_of(bias.array.form.element);
+  run_in(given["context"], static_cast<double>(form.elements()), nullptr,
+         [&](const heed_context* held) {
+           return heed_weights_create(held, &desc, matrix.data, bias.data, &weights_);
+         });
   check(heed_weights_describe(weights_, &info_));
 }
 
@@ -124,21 +137,7 @@ void check_arithmetic(const char* name, const Form& form, const char* like, bool
 
 namespace {
 
-void make_weights(Weights* self, nb::handle matrix, nb::handle bias, nb::handle context) {
-  const int axes = nb::isinstance<Weights>(matrix) ? 2 : read_array("matrix", matrix).form.axes;
-  const Matrix read = read_matrix("matrix", matrix, axes == 3 ? 3 : 2);
-  if (read.prepared != nullptr) refuse_type("matrix must be an array, not heed.Weights");
-  const Bias vector = read_bias("bias", "matrix", unless_none(bias), read);
-  const Form& form = read.array.form;
-  heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
-  desc.arithmetic = form.element == Element::kF64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
-  desc.matrices = form.size(3);
-  desc.in = form.size(2);
-  desc.out = form.size(1);
-  desc.layout = read.layout;
-  if (vector.data != nullptr) desc.bias_dtype = dtype_of(vector.array.form.element);
-  new (self) Weights(context, desc, read.data, vector.data, static_cast<double>(form.elements()));
-}
+void make_weights(Weights* self, const Given& given) { new (self) Weights(given); }
 
 const char* arithmetic_of(const Weights& weights) {
   return weights.info().arithmetic == HEED_DTYPE_F64 ? "float64" : "float32";

@@ -9,8 +9,7 @@ namespace heed::python {
 /// A matrix and its bias, prepared; immutable.
 class Weights {
  public:
-  Weights(nb::handle context, const heed_weights_desc& desc, const void* matrix, const void* bias,
-          double numbers);
+  explicit Weights(const Given& given);
   ~Weights() { heed_weights_destroy(weights_); }
   Weights(const Weights&) = delete;
   Weights& operator=(const Weights&) = delete;
