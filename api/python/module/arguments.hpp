@@ -33,6 +33,11 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
 #define HEED_ATTENDS (kOfAttention | kOfBlocks)
 #define HEED_PROJECTS (kOfBlocks | kOfGraphs)
 #define HEED_ARGUMENTS(ARGUMENT)                               \
+  ARGUMENT(query, kOfAny | kTensor)                            \
+  ARGUMENT(key, kOfAny | kTensor)                              \
+  ARGUMENT(value, (kOfAttention | kOfGraphs) | kTensor)        \
+  ARGUMENT(out, kOfAny | kOut)                                 \
+  ARGUMENT(context, kOfAny | kWhere)                           \
   ARGUMENT(attn_mask, HEED_ATTENDS | kTensor)                  \
   ARGUMENT(bias, HEED_ATTENDS | kTensor)                       \
   ARGUMENT(causal, HEED_ATTENDS | kSetting)                    \
@@ -57,8 +62,6 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
   ARGUMENT(return_weights, kOfAny | kAsked)                    \
   ARGUMENT(weight_rows, HEED_ATTENDS | kAsked)                 \
   ARGUMENT(return_column_sums, HEED_ATTENDS | kAsked)          \
-  ARGUMENT(out, kOfAny | kOut)                                 \
-  ARGUMENT(context, kOfAny | kWhere)                           \
   ARGUMENT(keep, kOfBlocks | kWhere)                           \
   ARGUMENT(head_ranks, kOfRanks | kSetting)                    \
   ARGUMENT(flops_per_byte, kOfRanks | kSetting)                \
@@ -83,9 +86,6 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
   ARGUMENT(steps, kOfGraphs | kSetting)                        \
                                                                \
   ARGUMENT(graph, kOfGraphs | kSetting)                        \
-  ARGUMENT(query, kOfAny | kTensor)                            \
-  ARGUMENT(key, kOfAny | kTensor)                              \
-  ARGUMENT(value, (kOfAttention | kOfGraphs) | kTensor)        \
   ARGUMENT(data, kOfGraphs | kTensor)                          \
                                                                \
   ARGUMENT(lse, kOfAttention | kGradient)                      \

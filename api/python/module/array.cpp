@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "api/python/module/errors.hpp"
-#include "api/python/module/numbers.hpp"
 
 namespace heed::python {
 namespace {

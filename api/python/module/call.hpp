@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "api/python/module/arguments.hpp"
-#include "api/python/module/numbers.hpp"
+#include "api/python/module/array.hpp"
 
 namespace heed::python {
 

@@ -1,9 +1,9 @@
-#include "api/python/module/numbers.hpp"
-
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
+
+#include "api/python/module/array.hpp"
 
 namespace heed::python {
 namespace {
