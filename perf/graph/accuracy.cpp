@@ -67,7 +67,7 @@ void take_rows(const Tensor& from, std::int64_t head, const std::vector<std::int
 }
 
 Accuracy check_accuracy(const GraphWorkload& workload, const Edges& edges,
-                        const oracle::GraphProblem& problem, std::int64_t parts) {
+                        const oracle::GraphProblem& problem) {
   Accuracy accuracy;
   std::vector<std::int64_t> some = spread_nodes(edges, kNodes);
   some.push_back(node_with_most_edges(edges));
@@ -77,7 +77,7 @@ Accuracy check_accuracy(const GraphWorkload& workload, const Edges& edges,
     for (std::int64_t h = 0; h < workload.desc.heads; ++h) {
       oracle::GraphProblem part = around.part_of(workload, problem, h);
       const oracle::GraphExpected want =
-          oracle::expect(oracle::GraphGiven{part.desc, part.args(), part.edges, 1}, parts);
+          oracle::expect(oracle::GraphGiven{part.desc, part.args(), part.edges, 1});
       for (std::int64_t x = 0; x < workload.desc.value_features; ++x)
         accuracy.compare(problem.out->get({0, h, node, x}), want.out[static_cast<std::size_t>(x)]);
       if (problem.lse) accuracy.compare(problem.lse->get({0, h, node, 0}), want.lse[0]);

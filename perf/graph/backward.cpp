@@ -37,7 +37,7 @@ std::map<std::int64_t, std::vector<std::int64_t>> destinations_of_some(const Edg
 /// the oracle: each as a graph of its own, with all edges that its gradients come from. Nodes with
 /// very many of those are left out.
 Accuracy check_gradients(const GraphWorkload& w, const Edges& edges,
-                         const oracle::GraphBackwardProblem& problem, std::int64_t parts) {
+                         const oracle::GraphBackwardProblem& problem) {
   Accuracy accuracy;
   for (const auto& [node, destinations] : destinations_of_some(edges)) {
     std::int64_t count = edges.degree(node);
@@ -47,7 +47,7 @@ Accuracy check_gradients(const GraphWorkload& w, const Edges& edges,
     for (std::int64_t h = 0; h < w.desc.heads; ++h) {
       oracle::GraphBackwardProblem part = with_gradients(w, around.part_of(w, problem.forward, h));
       take_rows(problem.grad_out, h, around.nodes, part.grad_out);
-      const oracle::ExpectedGraphGradients want = part.expected(parts);
+      const oracle::ExpectedGraphGradients want = part.expected();
       for (const oracle::GraphGradientOf of :
            {oracle::kGraphQuery, oracle::kGraphKey, oracle::kGraphValue})
         for (std::int64_t x = 0; x < problem.gradients[of]->shape()[3]; ++x)
@@ -72,8 +72,7 @@ PlannedGraphGradients::PlannedGraphGradients(const GraphWorkload& workload, cons
       }()),
       run_(plan_.runner({problem_->args()}, problem_)) {
   run_();
-  accuracy_ = check_gradients(workload, *forward_.edges(), *problem_,
-                              static_cast<std::int64_t>(info().tasks));
+  accuracy_ = check_gradients(workload, *forward_.edges(), *problem_);
   demand(accuracy_, workload.name);
 }
 

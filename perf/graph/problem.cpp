@@ -30,7 +30,7 @@ PlannedGraph::PlannedGraph(const GraphWorkload& workload, const Context& context
       plan_(planned(context, build(context), workload.desc)),
       run_(plan_.runner({tensors_->args()}, tensors_)) {
   run_();
-  accuracy_ = check_accuracy(workload, *edges_, *tensors_, static_cast<std::int64_t>(info().tasks));
+  accuracy_ = check_accuracy(workload, *edges_, *tensors_);
   demand(accuracy_, workload.name);
 }
 

@@ -77,8 +77,8 @@ void count_edges(benchmark::UserCounters& counters, const PlannedGraph& forward,
                  const heed_graph_attention_info& info, double bytes, const Timing& timing);
 
 /// Compares out, lse and weights at about 64 nodes from the first to the last, and at the one with
-/// the most edges. Those of a node may be computed in as many parts, and merged.
+/// the most edges.
 Accuracy check_accuracy(const GraphWorkload& workload, const Edges& edges,
-                        const oracle::GraphProblem& problem, std::int64_t parts);
+                        const oracle::GraphProblem& problem);
 
 }  // namespace heed::perf

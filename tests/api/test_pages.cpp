@@ -109,9 +109,7 @@ TEST_CASE("random problems touch no page beyond their tensors", "[pages]") {
   const auto run = [](auto& p, const Context& context) { p.run(context); };
   for (const auto& [lengths, problems] :
        {std::pair(Lengths::kAny, 1000), {Lengths::kFew, 200}, {Lengths::kLong, 20}}) {
-    const auto draw = [l = lengths](std::uint64_t s) {
-      return heed_test::RandomForms(s, l).draw();
-    };
+    const auto draw = [l = lengths](std::uint64_t s) { return heed_test::draw_problem(s, {l}); };
     check_drawn(static_cast<std::size_t>(problems), draw, run_all);
   }
   check_drawn(
@@ -120,8 +118,7 @@ TEST_CASE("random problems touch no page beyond their tensors", "[pages]") {
         p.attend(context);
         p.run(context);
       });
-  check_drawn(
-      300, [](std::uint64_t s) { return heed_test::RandomBlocks(s).draw(); }, run_all);
+  check_drawn(300, heed_test::draw_block, run_all);
   check_drawn(150, heed_test::draw_block_backward, run);
   check_drawn(200, heed_test::draw_merge, run_all);
   for (const auto& [graphs, problems] : {std::pair(Graphs::kAny, 400), {Graphs::kHub, 6}}) {

@@ -54,7 +54,7 @@ void each_isa(std::uint64_t seed, Contexts& contexts, Record& record, const std:
 }
 
 void run_forms(Lengths lengths, std::uint64_t seed, Contexts& contexts, Record& record) {
-  Problem problem = RandomForms(seed, lengths).draw();
+  Problem problem = draw_problem(seed, {lengths});
   each_isa(seed, contexts, record, line_of(problem),
            [&](const Context& context) { return problem.run_all(context); });
 }
@@ -68,7 +68,7 @@ void run_long(std::uint64_t seed, Contexts& contexts, Record& record) {
 }
 
 void run_block(std::uint64_t seed, Contexts& contexts, Record& record) {
-  Block block = RandomBlocks(seed).draw();
+  Block block = draw_block(seed);
   each_isa(seed, contexts, record, line_of(block),
            [&](const Context& context) { return block.run_all(context); });
 }

@@ -186,7 +186,7 @@ bool check_cached(Problem& p, std::uint64_t seed) {
 }  // namespace
 
 TEST_CASE("keys in a cache have the bits of keys side by side", "[cache][same]") {
-  check_drawn<RandomForms>(300, 100, check_cached);
-  check_drawn<LongForms>(40, 10, check_cached);
-  check_drawn<FewForms>(600, 100, check_cached);
+  check_drawn(300, 100, drawn<Lengths::kAny>, check_cached);
+  check_drawn(40, 10, drawn<Lengths::kLong>, check_cached);
+  check_drawn(600, 100, drawn<Lengths::kFew>, check_cached);
 }

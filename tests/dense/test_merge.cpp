@@ -51,36 +51,3 @@ TEST_CASE("one part is copied", "[merge]") {
       });
     }
 }
-
-TEST_CASE("parts of +inf share a row evenly, and the others are ignored", "[merge]") {
-  for (const std::uint32_t dtype : kDtypes) {
-    Merge m({1, 1, 16, 9}, 4, {dtype});
-    m.fill(11);
-    for (std::size_t k = 0; k < 4; ++k)
-      m.lses[k].each([&](const Axes& at) {
-        if ((at[2] >> k & 1) == 1) {
-          m.lses[k].set(at, kInfinity);
-        } else if (at[2] > 0) {  // beside some infinity
-          m.outs[k].set({0, 0, at[2], 0}, kNaN);
-        }
-      });
-    check_problem(m);
-  }
-}
-
-TEST_CASE("log-sum-exps far apart and far out", "[merge]") {
-  for (const auto& [a, b] : std::vector<std::pair<double, double>>{{0, -700},
-                                                                   {0, -1000},
-                                                                   {1e4, 1e4},
-                                                                   {-1e4, -1e4 - 1},
-                                                                   {3e38, 3e38},
-                                                                   {-3e38, 3e38},
-                                                                   {1e308, -1e308},
-                                                                   {1e308, 1e308}}) {
-    Merge m({1, 1, 2, 9}, 2, {}, {HEED_DTYPE_F64});
-    m.fill(14);
-    m.lses[0].fill([a = a] { return a; });
-    m.lses[1].fill([b = b] { return b; });
-    check_problem(m);
-  }
-}

@@ -165,14 +165,6 @@ TEST_CASE("random rotations: every size, type, layout, base, position and table"
   }
 }
 
-TEST_CASE("far positions turn by angles of float64", "[rotate]") {
-  // At a million, what the angle is off by is nothing to a float32.
-  Rotation r({1, 1, 1, 128}, HEED_ROTARY_HALVES);
-  r.desc.position = 1000000;
-  r.from.fill([] { return 1; });
-  for (const Element& element : r.wanted()) CHECK(element.bound < 8 * kUnit);
-}
-
 TEST_CASE("a quarter turn moves features exactly", "[rotate]") {
   for (const std::uint32_t pairs : kPairs) {
     Rotation r({1, 1, 1, 7}, pairs);
@@ -188,50 +180,6 @@ TEST_CASE("a quarter turn moves features exactly", "[rotate]") {
         CHECK(got[x] == (pairs == HEED_ROTARY_HALVES ? halves : interleaved)[x]);
     });
   }
-}
-
-TEST_CASE("position 0 turns nothing", "[rotate]") {
-  for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16}) {
-    Rotation r({2, 3, 4, 10}, HEED_ROTARY_INTERLEAVED, dtype);
-    r.positions.assign(8, 0);
-    on_every_isa(r, [&](const Numbers& got) { check_same("to", got, r.from.numbers()); });
-  }
-}
-
-TEST_CASE("scores of turned rows depend on the difference of their positions", "[rotate]") {
-  constexpr Index kFeatures = 32;
-  for (const std::uint32_t pairs : kPairs)
-    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64})
-      for (const char* const isa : isa_names()) {
-        CAPTURE(pairs, dtype, isa);
-        const Context context = make_context(isa);
-        /// <q, k> of rows at these positions, and how far off it may be.
-        const auto score = [&](Index query, Index key) {
-          Rotation q({1, 1, 1, kFeatures}, pairs, dtype);
-          Rotation k({1, 1, 1, kFeatures}, pairs, dtype);
-          q.desc.position = query;
-          k.desc.position = key;
-          k.from.fill([](const Axes& at) { return 1.0 / static_cast<double>(3 + at[3]); });
-          const Numbers turned_q = q.run_all(context);
-          const Numbers turned_k = k.run_all(context);
-          const std::vector<Element> of_q = q.wanted();
-          const std::vector<Element> of_k = k.wanted();
-          std::pair<long double, long double> sum = {0, 0x1p-55L};
-          for (std::size_t x = 0; x < of_q.size(); ++x) {
-            sum.first += static_cast<long double>(turned_q[x]) * turned_k[x];
-            sum.second += (std::fabs(turned_q[x]) + of_q[x].bound) * of_k[x].bound +
-                          std::fabs(turned_k[x]) * of_q[x].bound;
-          }
-          return sum;
-        };
-        const auto near = score(9, 4);
-        for (const Index shift : {1, 60, 5000, 1000000}) {
-          const auto far = score(9 + shift, 4 + shift);
-          CHECK(std::fabs(far.first - near.first) <= far.second + near.second);
-          const auto other = score(9 + shift, 5 + shift);
-          CHECK(std::fabs(other.first - near.first) > 1e3 * (other.second + near.second));
-        }
-      }
 }
 
 TEST_CASE("the rows around a row do not change its bits", "[rotate]") {

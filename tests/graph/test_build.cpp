@@ -81,3 +81,24 @@ TEST_CASE("a graph needs nothing of the caller's arrays once it is made", "[buil
   std::fill(arrays.ends.begin(), arrays.ends.end(), 1 << 30);
   CHECK(same_bits(p.run(context, graph), want));
 }
+
+TEST_CASE("a graph whose sources are of another kind says so, and has no reverse order",
+          "[build]") {
+  const Context context = make_context(isa_names().back());
+  EdgeList edges{2, {22, 0, 5}, {1, 0, 1}, false, 23};
+  const Graph graph = make_graph(context, edges);
+  const heed_graph_info info = describe(graph);
+  CHECK(info.nodes == 2);
+  CHECK(info.source_nodes == 23);
+  CHECK(info.edges == 3);
+  GraphArrays arrays(edges, {});
+  heed_graph_desc desc = arrays.desc();
+  desc.reverse = 1;
+  heed_graph* made = nullptr;
+  CHECK(heed_graph_create(context.get(), &desc, &made) == HEED_STATUS_UNSUPPORTED);
+  const heed_graph_attention_desc attention = of_data(HEED_GRAPH_SHARED, 4, 3, 5, 8);
+  heed_graph_attention_plan* plan = nullptr;
+  CHECK(heed_graph_attention_plan_create(context.get(), graph.get(), &attention, &plan) ==
+        HEED_STATUS_INVALID_ARGUMENT);
+  CHECK(std::string(heed_last_error()).find("a graph with source_nodes") != std::string::npos);
+}

@@ -17,7 +17,10 @@ void copy_numbers(const Tensor& from, Tensor& to, Index item) {
 }
 
 void copy_numbers(const WeightMatrix& from, WeightMatrix& to) {
-  to.each([&](Index m, Index i, Index o) { to.set(m, i, o, from.get(m, i, o)); });
+  to.each([&](Index m, Index i, Index o) {  // one matrix below the other
+    const Index row = m * to.in() + i;
+    to.set(m, i, o, from.get(row / from.in(), row % from.in(), o));
+  });
   if (from.bias) copy_numbers(*from.bias, *to.bias);
 }
 

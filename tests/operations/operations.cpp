@@ -4,8 +4,8 @@
 
 namespace heed_test {
 
-BackwardProblem draw_gradients(std::uint64_t seed) {
-  BackwardProblem p = draw_backward(seed);
+BackwardProblem draw_gradients(std::uint64_t seed, Lengths lengths) {
+  BackwardProblem p = draw_backward(seed, lengths);
   p.attend(plain_contexts()[0]);
   return p;
 }

@@ -21,13 +21,11 @@ namespace heed_test {
 
 // ---- A problem of each, from a seed ----
 
-inline Problem draw_form(std::uint64_t seed) { return RandomForms(seed).draw(); }
-inline Problem draw_few(std::uint64_t seed) { return FewForms(seed).draw(); }
-inline Problem draw_long(std::uint64_t seed) { return LongForms(seed).draw(); }
-inline Block draw_block(std::uint64_t seed) { return RandomBlocks(seed).draw(); }
+inline Problem draw_form(std::uint64_t seed) { return draw_problem(seed); }
 inline GraphProblem draw_graph(std::uint64_t seed) { return draw_graph_problem(seed); }
 /// out and lse are there already.
-BackwardProblem draw_gradients(std::uint64_t seed);
+BackwardProblem draw_gradients(std::uint64_t seed, Lengths lengths = Lengths::kAny);
+inline BackwardProblem draw_any_gradients(std::uint64_t seed) { return draw_gradients(seed); }
 inline BlockBackwardCall draw_block_gradients(std::uint64_t seed) {
   return BlockBackwardCall(draw_block_backward(seed));
 }

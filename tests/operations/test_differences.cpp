@@ -149,7 +149,7 @@ void widen_bias(Problem& p) {
 bool is_smooth(const Problem& p) { return p.function.name != score_function<Ceiling>().name; }
 
 std::optional<BackwardProblem> draw_attention(std::uint64_t seed) {
-  Problem p = differentiable(seed);
+  Problem p = draw_problem(seed, {Lengths::kAny, true});
   if (!is_float64(p.desc) || !is_smooth(p)) return std::nullopt;
   p.want_lse(HEED_DTYPE_F64);
   widen_bias(p);
@@ -158,7 +158,7 @@ std::optional<BackwardProblem> draw_attention(std::uint64_t seed) {
 }
 
 std::optional<BlockBackwardCall> draw_smooth_block(std::uint64_t seed) {
-  Block b = RandomBlocks(seed, true).draw();
+  Block b = draw_differentiable_block(seed);
   if (b.real != HEED_DTYPE_F64 || !is_smooth(b.attention)) return std::nullopt;
   widen_bias(b.attention);
   return BlockBackwardCall{BlockBackward(std::move(b), seed)};

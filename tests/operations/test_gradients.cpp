@@ -8,8 +8,6 @@ using namespace heed_test;
 
 namespace {
 
-Gradients run_first(BackwardProblem& p) { return p.run(plain_contexts()[0]); }
-
 Sizes grouped(Index queries, Index keys, const Types& types = {}) {
   Sizes sizes = {queries, keys, 12, 9, 2, 6, 2};
   sizes.types = types;
@@ -72,51 +70,6 @@ TEST_CASE("gradients through factors that have no reciprocal, or are no normal n
   }
 }
 
-TEST_CASE("problems without rows, keys or batches have gradients of 0, or none",
-          "[backward][zero]") {
-  struct Case {
-    Index batch, heads, key_heads, queries, keys;
-    bool repeats;  ///< the bias, over what there is nothing of too
-  };
-  for (const Case& c : std::vector<Case>{{2, 1, 1, 0, 5, false},
-                                         {2, 1, 1, 5, 0, false},
-                                         {0, 1, 1, 5, 5, false},
-                                         {2, 1, 1, 0, 0, false},
-                                         {2, 1, 1, 0, 5, true},
-                                         {2, 1, 1, 5, 0, true},
-                                         {0, 1, 1, 5, 5, true},
-                                         {2, 0, 0, 5, 5, true},
-                                         {2, 0, 3, 5, 5, false}}) {
-    Sizes sizes = {c.queries, c.keys, 4, 3, c.batch, c.heads, c.key_heads};
-    Problem forward = filled(sizes, 13);
-    if (c.heads > 0) forward.sinks.numbers = forward.slopes.numbers = {0.5};
-    forward.desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
-    forward.add_bias(c.repeats ? Axes{1, 1, 1, 1} : forward.pairs());
-    BackwardProblem p = all_gradients_of(std::move(forward));
-    INFO(line_of(p));
-    check_problem(p);
-    const Gradients got = run_first(p);
-    for (const GradientOf gradient : {kGradKey, kGradValue, kGradScale, kGradTemperature})
-      CHECK(all_are(got[gradient], 0));
-    p.accumulate(3);
-    check_problem(p);
-    if (c.heads == 0 || c.repeats) continue;
-    for (const std::uint32_t combine : kCombiners) {
-      BlockChoice choice;
-      choice.combine = combine;
-      Block block = plain_block(c.queries, c.keys, 2, 3, choice, c.batch);
-      block.fill(2);
-      BlockBackward of_block = all_gradients_of(std::move(block));
-      check_kept(of_block);
-      const BlockGradients of = of_block.run(plain_contexts()[0]);
-      for (const BlockGradientOf gradient : {kBlockWQuery, kBlockWKey, kBlockBKey, kBlockScale}) {
-        CHECK(of[gradient].size() > 0);
-        CHECK(all_are(of[gradient], 0));
-      }
-    }
-  }
-}
-
 // ---- Dense attention ----
 
 TEST_CASE("gradients of sequences longer than a split, a tile and a fold", "[backward][large]") {
@@ -131,51 +84,6 @@ TEST_CASE("gradients of sequences longer than a split, a tile and a fold", "[bac
   }
 }
 
-TEST_CASE("what is masked reaches no gradient, whatever it holds", "[backward][special]") {
-  for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64})
-    for (const bool biased : {false, true}) {
-      Problem forward = filled(grouped(24, 150, all_of(dtype)), 14);
-      // Rows 0, 5 .. attend nothing; keys from 100 on nobody.
-      const auto allowed = [](const Axes& at) {
-        return at[2] % 5 != 0 && at[3] < 100 && (at[2] + at[3]) % 7 != 0;
-      };
-      if (biased)
-        forward.add_bias({1, 1, 24, 150}).fill([&](const Axes& at) {
-          return allowed(at) ? 0.25 : -kInfinity;
-        });
-      else
-        forward.add_mask({1, 1, 24, 150}).fill(allowed);
-      BackwardProblem p = all_gradients_of(std::move(forward));
-      const Wanted want = wanted(p);
-      const auto of_row = [](const Axes& at) { return at[2] % 5 == 0; };
-      const auto of_key = [](const Axes& at) { return at[2] >= 100; };
-      for (const double special : {kNaN, kInfinity}) {
-        p.forward.query.set_where(of_row, special);
-        p.grad_out.set_where(of_row, -special);
-        p.forward.key.set_where(of_key, special);
-        p.forward.value.set_where(of_key, special);
-        check_problem(p, want);
-      }
-    }
-}
-
-TEST_CASE("a row's log-sum-exp says whether it has gradients at all", "[backward][special]") {
-  for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64})
-    for (const double lse : {-kInfinity, kInfinity, kNaN}) {
-      Problem forward = filled(grouped(24, 150, all_of(dtype)), 16);
-      forward.desc.causal = HEED_CAUSAL_TOP_LEFT;
-      forward.sinks.numbers = {0, 0, 0, 0, 0, 0};
-      BackwardProblem p = all_gradients_of(std::move(forward));
-      p.forward.lse->set({1, 2, 9, 0}, lse);
-      check_problem(p);
-      const Gradients got = run_first(p);
-      const std::size_t row = ((1 * 6 + 2) * 24 + 9) * 12;
-      INFO(name_of_dtype(dtype) << ", lse " << lse);
-      for (std::size_t x = 0; x < 12; ++x)
-        CHECK(same_number(got[kGradQuery][row + x], lse == -kInfinity ? 0 : kNaN));
-    }
-}
-
 // ---- Blocks ----
 
 TEST_CASE("the gradient of a matrix over more rows than a product takes", "[backward][large]") {
@@ -186,26 +94,6 @@ TEST_CASE("the gradient of a matrix over more rows than a product takes", "[back
   Block block = plain_block(9, 9, 1, 4, choice, 500);
   block.fill(3);
   BlockBackward p = all_gradients_of(std::move(block));
-  check_kept(p);
-}
-
-// Of 9 rows, 2 to 5 belong to queries and keys, 0, 1, 6 and 7 to keys alone, and 8 to nobody.
-TEST_CASE("one packed input has gradients of rows that are keys alone", "[backward]") {
-  Sizes sizes = {3, 5, 6, 5};
-  sizes.batch = 2;
-  sizes.query_heads = 4;
-  sizes.key_heads = 2;
-  sizes.queries = {{2, 5, 6}, 9};
-  sizes.keys = {{0, 4, 8}, 9};
-  BlockChoice choice = choice_of(HEED_DTYPE_F32);
-  choice.self = true;
-  choice.width_query = choice.width_key = 7;
-  choice.width_out = 8;
-  Block block(Problem(sizes), choice);
-  block.fill(3);
-  BlockBackward p = all_gradients_of(std::move(block));
-  check_kept(p);
-  p.accumulate(4);
   check_kept(p);
 }
 
@@ -298,19 +186,4 @@ TEST_CASE("gradients over a graph of nodes whose log-sum-exps are far from 0", "
   graph.query->each([&](const Axes& at) { graph.query->set(at, 2000 * graph.query->get(at)); });
   GraphBackwardProblem p = all_gradients_of(std::move(graph));
   check_problem(p);
-}
-
-TEST_CASE("gradients of hubs against the oracle", "[backward][hubs]") {
-  const Index count = small() ? 26000 : 60000;
-  // A node that edges lead to and one that they lead from, both of which are cut into pieces.
-  EdgeList edges = random_edges(400, count, 3);
-  for (std::size_t e = 0; e < edges.sources.size(); ++e) {
-    if (e % 3 == 0) edges.destinations[e] = 7;
-    if (e % 3 == 1) edges.sources[e] = 200;
-  }
-  for (const std::uint32_t inputs : {HEED_GRAPH_PROJECTED, HEED_GRAPH_SHARED}) {
-    if (brief() && inputs == HEED_GRAPH_PROJECTED) continue;
-    GraphBackwardProblem p = all_gradients_of(with_everything(edges, inputs));
-    check_problem(p, wanted(p, count / 8192 + 1));
-  }
 }

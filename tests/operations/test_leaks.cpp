@@ -213,7 +213,7 @@ Problem moderate(Problem p) {
 }
 
 Problem draw_moderate(std::uint64_t seed) { return moderate(draw_form(seed)); }
-Problem draw_few_moderate(std::uint64_t seed) { return moderate(draw_few(seed)); }
+Problem draw_few_moderate(std::uint64_t seed) { return moderate(drawn<Lengths::kFew>(seed)); }
 
 /// With scores that a function makes finite.
 Problem draw_level(std::uint64_t seed) {

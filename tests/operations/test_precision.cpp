@@ -82,7 +82,7 @@ template <class Check>
 void for_each_of(std::uint32_t dtype, std::size_t problems, Check&& check) {
   std::size_t seen = 0;
   for (std::uint64_t seed = 1; seen < problems; ++seed) {
-    Problem p = RandomForms(seed).draw();
+    Problem p = draw_problem(seed);
     if (p.query.dtype() != dtype || p.key.dtype() != dtype || p.value.dtype() != dtype) continue;
     INFO("seed " << seed << ": " << line_of(p));
     ++seen;
@@ -93,7 +93,7 @@ void for_each_of(std::uint32_t dtype, std::size_t problems, Check&& check) {
 /// The same for random blocks that are not float64; `bfloat16`: whose inputs and matrices are that.
 template <class Check>
 void for_each_block(std::size_t blocks, bool bfloat16, Check&& check) {
-  check_drawn<RandomBlocks>(blocks, blocks / 2, [&](Block& block, std::uint64_t) {
+  check_drawn(blocks, blocks / 2, draw_block, [&](Block& block, std::uint64_t) {
     if (is_float64(block.attention.desc)) return false;
     BlockChoice choice = block.choice;
     choice.dtype_query = choice.dtype_key = HEED_DTYPE_BF16;

@@ -286,11 +286,18 @@ bool block_of_float32(Block& b, Random&) {
   return true;
 }
 
+bool matrix_per_head(Block& b, Random&) {
+  if (b.choice.combine != HEED_COMBINE_CONCAT) return false;
+  rechoose(b, [](BlockChoice& c) { c.combine = HEED_COMBINE_TENSOR; });
+  return true;
+}
+
 const std::vector<Change<Block>> kOfBlocks = {
     {"tensors in order", block_in_order},
     {"tensors elsewhere", block_elsewhere},
     {"prepared matrices", prepared},
     {"the input twice", two_inputs},
+    {"a matrix per head for one of all", matrix_per_head},
     {"nothing but out",
      [](Block& b, Random& random) { return nothing_but_out(b.attention, random); }},
     {"all outputs", [](Block& b, Random& random) { return all_outputs(b.attention, random); }},
@@ -447,8 +454,8 @@ bool is_item(const Numbers& all, Index b, const Numbers& item) {
 TEST_CASE("the same attention said in other ways", "[same]") {
   check_changes(400, draw_form, kOfAttention);
   check_changes(400, draw_form, kOfTypes);
-  check_changes(brief() ? 4000 : 200, draw_few, kOfAttention);
-  check_changes(60, draw_long, kOfAttention);
+  check_changes(brief() ? 4000 : 200, drawn<Lengths::kFew>, kOfAttention);
+  check_changes(60, drawn<Lengths::kLong>, kOfAttention);
 }
 
 TEST_CASE("the same block said in other ways", "[same]") {
@@ -461,7 +468,7 @@ TEST_CASE("the same attention over a graph said in other ways", "[same]") {
 }
 
 TEST_CASE("the same gradients said in other ways", "[same][backward]") {
-  check_changes(150, draw_gradients, kOfGradients);
+  check_changes(150, draw_any_gradients, kOfGradients);
   check_changes(100, draw_block_gradients, kOfBlockGradients);
   check_changes(200, draw_graph_gradients, kOfGraphGradients);
 }
@@ -550,46 +557,6 @@ TEST_CASE("the batch around a sequence changes no bit of its gradients", "[same]
         INFO(IsaContexts::name(n) << ", item " << b << ", gradient of " << name_of(of));
         CHECK(is_item(all[of], b, got[of]));
       }
-    }
-  }
-}
-
-TEST_CASE("matrices prepared for one instruction set serve another", "[same]") {
-  BlockChoice choice;
-  choice.width_query = choice.width_key = 40;
-  Block block = plain_block(13, 17, 2, 9, choice);
-  block.fill(56);
-  for (MatrixChoice* const w : matrices_of(choice)) w->prepared = true;
-  Block other = remade(block, choice);
-  const Block::Prepared prepared = other.prepare(make_context(isa_names().front()));
-  for (const char* const isa : isa_names()) {
-    const heed_multihead_desc desc = other.desc();
-    const heed_multihead_args args = other.args(prepared);
-    other.out.clear();
-    require_ok(heed_multihead(make_context(isa).get(), &desc, &args));
-    check_same(isa, other.out.numbers(), block.run_all(isa).out);
-  }
-}
-
-TEST_CASE("sizes of a block at their defaults are those sizes", "[same]") {
-  for (const std::uint32_t combine : {HEED_COMBINE_CONCAT, HEED_COMBINE_MEAN}) {
-    BlockChoice choice;
-    choice.combine = combine;
-    choice.width_query = choice.width_key = choice.width_out = 12;
-    Block block = plain_block(9, 14, 3, 5, choice, 2);
-    block.fill(58);
-    for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
-      const Numbers want = block.run_all(plain_contexts()[n]).out;
-      heed_multihead_desc desc = block.desc();
-      heed_attention_desc attention = *desc.attention;
-      attention.key_heads = attention.value_features = 0;
-      desc.attention = &attention;
-      desc.width_key = desc.width_out = 0;
-      heed_multihead_args args = block.args();
-      args.attention = nullptr;  // nothing of it is used
-      block.out.clear();
-      require_ok(heed_multihead(plain_contexts()[n].get(), &desc, &args));
-      check_same(IsaContexts::name(n), block.out.numbers(), want);
     }
   }
 }

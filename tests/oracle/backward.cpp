@@ -192,7 +192,10 @@ class Oracle {
         [&](Index x) { return given.grad_out[x]; }, width_);
     Gradient<Real>& bias = gradients_[kGradBias];
     if (bias.asked()) bias.at(s.batch, h, i, j).add(pair.biased);
-    add(kGradSlopes, h, [&] { return product<Real>(pair.biased, {-head.distance(i, j), 0}); });
+    add(kGradSlopes, h, [&] {
+      const Bounded<Wide> far = head.distance(i, j);
+      return product<Real>(pair.biased, {-far.value, far.bound});
+    });
     add(kGradTemperature, 0, [&] { return row.temperature(j, pair); });
     if (gradients_[kGradScale].asked()) add_scale(head, i, j, gradient);
   }

@@ -4,9 +4,9 @@
 
 namespace heed_test {
 
-GraphExpected expect(const GraphGiven& given, Index parts) {
-  return is_float64(given.desc) ? GraphOracle<double>(given, parts).run()
-                                : GraphOracle<float>(given, parts).run();
+GraphExpected expect(const GraphGiven& given) {
+  return is_float64(given.desc) ? GraphOracle<double>(given).run()
+                                : GraphOracle<float>(given).run();
 }
 
 }  // namespace heed_test

@@ -22,7 +22,7 @@ struct GraphExpected {
   std::vector<Element> out, lse, weights;
 };
 
-/// All outputs and their bounds; the edges of no node are computed in more than `parts`.
-GraphExpected expect(const GraphGiven& given, Index parts = 1);
+/// All outputs and their bounds.
+GraphExpected expect(const GraphGiven& given);
 
 }  // namespace heed_test

@@ -37,12 +37,11 @@ class GraphBackwardOracle {
   using Number = Bounded<Wide>;
   using Rows = BoundedRows<Wide>;
 
-  GraphBackwardOracle(const GraphBackwardGiven& given, Index parts)
+  explicit GraphBackwardOracle(const GraphBackwardGiven& given)
       : given_(given),
         forward_{*given.desc.attention, *given.args.attention, given.edges},
         d_(forward_.desc),
         a_(given.args),
-        parts_(parts),
         nodes_(given.edges.nodes),
         heads_(d_.heads),
         width_(value_features_of(d_)),
@@ -80,11 +79,10 @@ class GraphBackwardOracle {
   ExpectedGraphGradients run() {
     std::vector<GraphNumbers<Wide>> numbers;
     std::vector<Rows> data;
-    GraphOracle<Real>(forward_, parts_)
-        .run([&](const GraphNumbers<Wide>& of_step, const Rows& of_data) {
-          numbers.push_back(of_step);
-          data.push_back(of_data);
-        });
+    GraphOracle<Real>(forward_).run([&](const GraphNumbers<Wide>& of_step, const Rows& of_data) {
+      numbers.push_back(of_step);
+      data.push_back(of_data);
+    });
     Rows grad = exact_rows<Wide>(
         rows_source(a_.grad_out, given_.desc.grad_out, out_heads_of(d_), width_, real_), nodes_,
         out_heads_of(d_), width_);
@@ -161,12 +159,12 @@ class GraphBackwardOracle {
       const auto& edges = incoming_[static_cast<std::size_t>(n)];
       std::vector<GraphRow<Real>> rows;
       for (Index h = 0; h < heads_; ++h)
-        rows.emplace_back(forward_, numbers, GraphPlace{n, h, parts_}, edges);
+        rows.emplace_back(forward_, numbers, GraphPlace{n, h}, edges);
       for (Index h = 0; h < heads_; ++h) {
         const std::vector<Number> of_head = grad_of_head(rows, grad.row(n), h);
         add_head_weight(rows, grad.row(n), h);
-        add_row(numbers, rows[static_cast<std::size_t>(h)], of_head, {n, h, parts_}, last, query,
-                key, value);
+        add_row(numbers, rows[static_cast<std::size_t>(h)], of_head, {n, h}, last, query, key,
+                value);
       }
     }
     const Wide roundings = kGradientRoundings<Real>;
@@ -371,7 +369,7 @@ class GraphBackwardOracle {
   const GraphGiven forward_;
   const heed_graph_attention_desc& d_;
   const heed_graph_attention_backward_args& a_;
-  const Index parts_, nodes_, heads_, width_;
+  const Index nodes_, heads_, width_;
   const std::uint32_t real_;
   const std::vector<std::vector<Index>> incoming_;
   bool shares_bias_ = false;
@@ -380,9 +378,9 @@ class GraphBackwardOracle {
 
 }  // namespace
 
-ExpectedGraphGradients expect_gradients(const GraphBackwardGiven& given, Index parts) {
-  return is_float64(*given.desc.attention) ? GraphBackwardOracle<double>(given, parts).run()
-                                           : GraphBackwardOracle<float>(given, parts).run();
+ExpectedGraphGradients expect_gradients(const GraphBackwardGiven& given) {
+  return is_float64(*given.desc.attention) ? GraphBackwardOracle<double>(given).run()
+                                           : GraphBackwardOracle<float>(given).run();
 }
 
 }  // namespace heed_test

@@ -44,8 +44,7 @@ enum GraphGradientOf : std::size_t {
 /// rows, features], of matrices [matrices, 1, in, out], of vectors [1, 1, 1, elements].
 using ExpectedGraphGradients = std::array<std::vector<Element>, kGraphGradients>;
 
-/// Gradients are added to what the arguments point at, if the descriptor says so. The edges of no
-/// node are computed in more than `parts`.
-ExpectedGraphGradients expect_gradients(const GraphBackwardGiven& given, Index parts = 1);
+/// Gradients are added to what the arguments point at, if the descriptor says so.
+ExpectedGraphGradients expect_gradients(const GraphBackwardGiven& given);
 
 }  // namespace heed_test

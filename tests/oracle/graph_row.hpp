@@ -8,9 +8,9 @@
 // The values of edges add sum over w of (sum p f_w) W_w: sums of p f_w as of values, and then a
 // product of E terms.
 //
-// A node with very many edges may be computed in parts, whose results are merged by their
-// log-sum-exps. Rounding those to Real moves the weight of a part by a factor, and merging takes
-// as many sums as there are parts:
+// A node with very many edges may be computed in parts of kPartEdges at least, whose results are
+// merged by their log-sum-exps. Rounding those to Real moves the weight of a part by a factor, and
+// merging takes as many sums as there are parts:
 //
 //     1 + a' = (1 + a) exp(2 u L) (1 + gamma(parts + 6)),   L = (max s - min s) ln 2 + log(n) + 8
 //
@@ -36,9 +36,8 @@ struct GraphNumbers {
   Source bias;  ///< of edges
 };
 
-/// Which node and head, and how many parts it may be computed in.
 struct GraphPlace {
-  Index node, head, parts;
+  Index node, head;
 };
 
 template <class Real>
@@ -62,7 +61,8 @@ class GraphRow : public ScoredRow<Real> {
       if (!has_bias_ || bias(e) != -kInfinite<Wide>) this->attend(e, score(e));
     this->weigh(false, {}, [&](Index a, Index b) { return same(a, b); });
     if (d_.hard != 0 || this->spoilt()) return;
-    if (place_.parts > 1 && !this->scores().empty()) allow_merging();
+    const auto parts = static_cast<Index>(edges.size()) / kPartEdges + 1;
+    if (parts > 1 && !this->scores().empty()) allow_merging(static_cast<Wide>(parts));
     if (numbers_.edge_value.given()) add_up_edges();
   }
 
@@ -118,6 +118,7 @@ class GraphRow : public ScoredRow<Real> {
 
  private:
   using A = Arithmetic<Real>;
+  static constexpr Index kPartEdges = 8192;
 
   // ---- Scores ----
 
@@ -205,7 +206,7 @@ class GraphRow : public ScoredRow<Real> {
     return std::equal(key(a), key(a) + d_.features, key(b), equal);
   }
 
-  void allow_merging() {
+  void allow_merging(Wide parts) {
     Wide low = kInfinite<Wide>;
     Wide high = -kInfinite<Wide>;
     for (const Score<Wide>& s : this->scores()) {
@@ -215,8 +216,7 @@ class GraphRow : public ScoredRow<Real> {
     }
     const auto n = static_cast<Wide>(this->scores().size());
     const Wide reach = std::max(high - low, Wide{0}) * kLn2Of<Wide> + std::log(n) + 8;
-    const Wide factor =
-        2 * A::kUnit * reach + std::log1p(gamma_of<Real>(static_cast<Wide>(place_.parts) + 6));
+    const Wide factor = 2 * A::kUnit * reach + std::log1p(gamma_of<Real>(parts + 6));
     for (Wide& a : this->softmax().error) a = std::expm1(std::log1p(a) + factor);
     this->softmax().denominator_error =
         std::expm1(std::log1p(this->softmax().denominator_error) + factor);

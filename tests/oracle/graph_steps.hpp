@@ -15,14 +15,12 @@ class GraphOracle {
  public:
   using Wide = typename Arithmetic<Real>::Wide;
 
-  /// `parts`: into how many the edges of a node may be cut, at most.
-  GraphOracle(const GraphGiven& given, Index parts)
+  explicit GraphOracle(const GraphGiven& given)
       : given_(given),
         d_(given.desc),
         a_(given.args),
         real_(real_dtype(d_)),
         width_(value_features_of(d_)),
-        parts_(parts),
         incoming_(incoming(given.edges)) {}
 
   GraphExpected run() {
@@ -123,7 +121,7 @@ class GraphOracle {
     for (Index n = 0; n < nodes; ++n) {
       std::vector<Number> results;
       for (Index h = 0; h < d_.heads; ++h) {
-        const GraphRow<Real> row(given_, numbers_, {n, h, parts_}, incoming_[size(n)]);
+        const GraphRow<Real> row(given_, numbers_, {n, h}, incoming_[size(n)]);
         expected_.lse[size(h * nodes + n)] = row.lse();
         store_weights(row, n, h);
         for (Index x = 0; x < width_; ++x) results.push_back(row.result(x));
@@ -184,7 +182,7 @@ class GraphOracle {
   const heed_graph_attention_desc& d_;
   const heed_graph_attention_args& a_;
   const std::uint32_t real_;
-  const Index width_, parts_;
+  const Index width_;
   const std::vector<std::vector<Index>> incoming_;
   BoundedRows<Wide> data_{0, {}};
   GraphNumbers<Wide> numbers_;

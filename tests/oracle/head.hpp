@@ -113,16 +113,19 @@ class Head {
     return with_errors(p, queries_.row(i), queries_.exact() ? none.data() : queries_.errors_of(i),
                        keys_.row(j), keys_.errors_of(j));
   }
-  Wide distance(Index i, Index j) const {
-    return std::fabs(static_cast<Wide>(i) + static_cast<Wide>(sequence_.offset) -
-                     static_cast<Wide>(j));
+  /// |i + offset - j|, exact unless a Real cannot hold it.
+  Bounded<Wide> distance(Index i, Index j) const {
+    using A = Arithmetic<Real>;
+    const auto key = static_cast<Wide>(j);
+    const Wide far = std::fabs(static_cast<Wide>(i) + static_cast<Wide>(sequence_.offset) - key);
+    return {far, far + key < A::kWhole ? 0 : 3 * A::kUnit * (far + 2 * key)};
   }
 
   /// Whether in row i the keys j and k are the same, number by number.
   bool same_key(Index i, Index j, Index k) const {
     if (!queries_.exact()) return false;  // heed has computed them: rounding may have parted them
     if (function_ || (a_.bias != nullptr && bias(i, j) != bias(i, k))) return false;
-    if (a_.alibi_slopes != nullptr && distance(i, j) != distance(i, k)) return false;
+    if (a_.alibi_slopes != nullptr && distance(i, j).value != distance(i, k).value) return false;
     return std::equal(keys_.row(j), keys_.row(j) + d_.features, keys_.row(k));
   }
 
@@ -211,9 +214,9 @@ class Head {
   Wide bias(Index i, Index j) const { return as_real<Real>(bias_.at(b_, h_, i, j)); }
 
   Score<Wide> minus_distance(const Score<Wide>& s, Index i, Index j, Wide unit) const {
-    const Wide far = distance(i, j);
-    if (far + static_cast<Wide>(j) >= Arithmetic<Real>::kWhole) return kUnknownScore<Wide>;
-    return plus<Real>(s, -number(a_.alibi_slopes) * unit * far);
+    const Bounded<Wide> far = distance(i, j);
+    const Wide slope = number(a_.alibi_slopes) * unit;
+    return plus<Real>({s.value, s.error + std::fabs(slope) * far.bound}, -slope * far.value);
   }
 
   const heed_attention_desc& d_;

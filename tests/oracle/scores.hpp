@@ -31,7 +31,8 @@
 //     error <= factor (e / cosh^2(max(|x| - e, 0)))  +  gamma(kConstant + 9) |s|  +  underflow
 //
 // A term t = y z unit that is added (ALiBi: slope and distance, bias: 1) sees kConstant roundings
-// of the constant, two of the product and one of the sum. Distances are exact below kWhole.
+// of the constant, two of the product and one of the sum. Distances are exact below kWhole; past it
+// the position, the key and their difference are rounded.
 //
 // A term far from 0 (kFarTerm) has all its bits: where a row's keys have the same, so have their
 // scores, and what rounding it loses makes no difference among them. So t is the term as heed

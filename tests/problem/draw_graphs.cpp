@@ -24,7 +24,18 @@ EdgeList draw_kind(Draw& draw, Index nodes, Graphs graphs) {
   const std::uint32_t kind = draw.choice(9);
   const Index hub = draw.integer(0, nodes - 1);
   const std::uint64_t seed = draw.bits();
-  if (graphs == Graphs::kHub) return hub_graph(nodes, draw.integer(8000, 40000), hub, seed);
+  if (graphs == Graphs::kHub) {
+    const Index power = draw.pick<Index>({8192, 16384, 32768}) + draw.integer(-1, 1);
+    const Index edges = draw.one_in(3) ? power : draw.integer(8000, 40000);
+    EdgeList list = hub_graph(nodes, edges, hub, seed);
+    if (edges == power) std::fill(list.destinations.begin(), list.destinations.end(), hub);
+    return list;
+  }
+  if (graphs == Graphs::kEdges) {
+    EdgeList list = random_edges(nodes, draw.integer(1, 140), seed);
+    std::fill(list.destinations.begin(), list.destinations.end(), hub);
+    return list;
+  }
   switch (kind) {
     case 1:  // more edges than are scored at once
       return hub_graph(nodes, draw.integer(40, small ? 70 : 300), hub, seed);
@@ -139,6 +150,42 @@ void move_biases(Draw& draw, GraphProblem& p) {
   });
 }
 
+/// Another way in each head, so that references move apart.
+void let_biases_climb(Draw& draw, GraphProblem& p) {
+  const auto slope = draw.pick<double>({0.02, 0.08, 0.5, 5, 200, -0.08, -5, -200});
+  p.edge_bias->fill([&](const Axes& at) {
+    const auto step = static_cast<double>(at[2] / 40 * 40) + static_cast<double>(at[2] % 3) / 4;
+    return slope * step * static_cast<double>(1 - at[1] % 3);
+  });
+}
+
+/// Stretches of a hub's edges, which its pieces have alone: without weight, with all of it, or NaN.
+void set_stretches(Draw& draw, GraphProblem& p) {
+  const Index tenth = p.edges.size() / 10 + 1;
+  for (std::int64_t n = draw.integer(1, 3); n > 0; --n) {
+    const Index first = draw.integer(0, 9), last = draw.integer(first, 9);
+    const auto bias = draw.pick<double>({-kInfinity, -kInfinity, 500, kInfinity, kNaN});
+    p.edge_bias->set_where(
+        [&](const Axes& at) { return at[2] / tenth >= first && at[2] / tenth <= last; }, bias);
+  }
+}
+
+/// Few keys over and over: equal scores, of which hard attention takes that of the lowest source.
+void repeat_keys(Draw& draw, GraphProblem& p) {
+  const Index period = draw.integer(1, 3);
+  p.key->each([&](const Axes& at) {
+    if (at[2] >= period) p.key->set(at, p.key->get({at[0], at[1], at[2] % period, at[3]}));
+  });
+}
+
+/// What fuzzers need not find.
+void draw_odd_scores(Draw& draw, GraphProblem& p) {
+  const bool hub = p.edges.size() > 7000;
+  if (p.edge_bias && draw.one_in(8)) let_biases_climb(draw, p);
+  if (p.edge_bias && hub && draw.one_in(2)) set_stretches(draw, p);
+  if (p.key && draw.one_in(p.desc.hard != 0 ? 2 : 16)) repeat_keys(draw, p);
+}
+
 /// A bias of -inf leaves the edge out: some edges, or all into a node.
 void exclude_edges(Draw& draw, GraphProblem& p) {
   const auto percent = draw.pick<std::int64_t>({5, 50, 95});
@@ -168,6 +215,7 @@ GraphProblem draw_problem(Draw& draw, Graphs graphs, bool differentiable) {
   GraphProblem p(edges, desc, static_cast<std::size_t>(draw.integer(0, 3)));
   p.form = form;
   draw_numbers(draw, p);
+  draw_odd_scores(draw, p);
   return p;
 }
 
@@ -196,7 +244,9 @@ heed_graph_attention_desc draw_graph_attention(Draw& draw, const EdgeList& edges
   d.heads = draw.pick<Index>({1, 1, 1, 2, 3, 4, 5, 8, 17, 30});
   d.features = draw_features(draw);
   d.value_features = draw.one_in(8) ? 0 : draw_features(draw);
-  limit_work(d, edges, graphs == Graphs::kSmall ? 500 : 8000);
+  if (graphs == Graphs::kEdges) d.heads = draw.integer(1, 70);
+  if (graphs == Graphs::kEdges) d.features = draw.integer(1, 70);
+  if (graphs != Graphs::kEdges) limit_work(d, edges, graphs == Graphs::kSmall ? 500 : 8000);
   draw_options(draw, edges, d);
   DrawnTypes type(draw);
   for (std::size_t of = 0; of < kGraphTensors; ++of) {

@@ -8,9 +8,9 @@
 
 namespace heed_test {
 
-/// Graphs of any kind; with one node of so many edges that it is cut into pieces; or as small as
-/// fuzzers have them.
-enum class Graphs { kAny, kHub, kSmall };
+/// Graphs of any kind; with one node of so many edges that it is cut into pieces; as small as
+/// fuzzers have them; or with as many edges, heads and features as vectors and panels end about.
+enum class Graphs { kAny, kHub, kSmall, kEdges };
 
 /// A graph, and how it is handed in: `reverse` for gradients.
 EdgeList draw_edges(Draw& draw, Graphs graphs, bool reverse);
@@ -26,6 +26,10 @@ void draw_numbers(Draw& draw, GraphProblem& p);
 
 GraphProblem draw_graph_problem(Draw& draw, Graphs graphs = Graphs::kAny);
 GraphProblem draw_graph_problem(std::uint64_t seed, Graphs graphs = Graphs::kAny);
+template <Graphs graphs>
+GraphProblem drawn(std::uint64_t seed) {
+  return draw_graph_problem(seed, graphs);
+}
 /// Of a form that has gradients.
 GraphProblem draw_differentiable_graph(std::uint64_t seed);
 GraphBackwardProblem draw_graph_backward(std::uint64_t seed, Graphs graphs = Graphs::kAny);

@@ -167,9 +167,9 @@ bool GraphProblem::may_lie_in_place() const {
          alike(values, from[3], to[3]) && alike(heads, values * from[3], to[1]);
 }
 
-GraphExpected GraphProblem::expected(Index parts) {
+GraphExpected GraphProblem::expected() {
   const Args arguments = args();
-  return expect(GraphGiven{desc, arguments, edges}, parts);
+  return expect(GraphGiven{desc, arguments, edges});
 }
 
 Args GraphProblem::args() {

@@ -82,7 +82,7 @@ class GraphProblem {
   /// Whether out may be handed in as data.
   bool may_lie_in_place() const;
 
-  GraphExpected expected(Index parts = 1);
+  GraphExpected expected();
 
   /// What heed gets, except prepared matrices; valid until the problem is changed.
   heed_graph_attention_args args();

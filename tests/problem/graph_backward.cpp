@@ -87,10 +87,10 @@ Args GraphBackwardProblem::args() {
   return args;
 }
 
-ExpectedGraphGradients GraphBackwardProblem::expected(Index parts) {
+ExpectedGraphGradients GraphBackwardProblem::expected() {
   begin();
   const Args arguments = args();
-  return expect_gradients({desc(), arguments, forward.edges}, parts);
+  return expect_gradients({desc(), arguments, forward.edges});
 }
 
 GraphGradients GraphBackwardProblem::run(const Context& context, const Graph& graph) {

@@ -37,7 +37,7 @@ class GraphBackwardProblem final
   heed_graph_attention_backward_args args();
   const heed_graph_attention_backward_desc& desc();
 
-  ExpectedGraphGradients expected(Index parts = 1);
+  ExpectedGraphGradients expected();
 
   /// Everything that a run writes; throws if it writes anything else.
   GraphGradients run(const Context& context, const Graph& graph);

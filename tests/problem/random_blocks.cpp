@@ -106,9 +106,14 @@ heed_multihead_backward_desc draw_backward(Draw& draw, const heed_multihead_desc
   return d;
 }
 
-Block RandomBlocks::draw() const {
-  Draw draw(seed_ ^ 0xb10c);
-  return drawn_block(draw, forms_of(draw, differentiable_));
+Block draw_block(std::uint64_t seed) {
+  Draw draw(seed ^ 0xb10c);
+  return drawn_block(draw, forms_of(draw, false));
+}
+
+Block draw_differentiable_block(std::uint64_t seed) {
+  Draw draw(seed ^ 0xb10c);
+  return drawn_block(draw, forms_of(draw, true));
 }
 
 BlockBackward draw_block_backward(std::uint64_t seed) {

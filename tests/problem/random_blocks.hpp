@@ -17,18 +17,9 @@ void draw_arrays(Draw& draw, Block& block);
 
 heed_multihead_backward_desc draw_backward(Draw& draw, const heed_multihead_desc& block);
 
-class RandomBlocks {
- public:
-  /// Those that are differentiable have no outputs but out and lse.
-  explicit RandomBlocks(std::uint64_t seed, bool differentiable = false)
-      : seed_(seed), differentiable_(differentiable) {}
-
-  Block draw() const;
-
- private:
-  std::uint64_t seed_;
-  bool differentiable_;
-};
+/// A block of a seed; those that are differentiable have no outputs except out and lse.
+Block draw_block(std::uint64_t seed);
+Block draw_differentiable_block(std::uint64_t seed);
 
 /// A random block with gradients that are asked for and lie anyhow.
 BlockBackward draw_block_backward(std::uint64_t seed);

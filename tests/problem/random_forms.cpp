@@ -44,7 +44,10 @@ class Described {
     if (lengths_ == Lengths::kLong) draw_long();
     if (lengths_ == Lengths::kFew) draw_few();
     if (lengths_ == Lengths::kShared) draw_shared();
-    limit_work(lengths_ == Lengths::kLong ? 100000 : large || d_.key_heads > 2 ? 40000 : 4000);
+    if (lengths_ == Lengths::kEdges) draw_edges();
+    if (lengths_ == Lengths::kScores) draw_sizes_of_scores();
+    const bool many = large || d_.key_heads > 2 || lengths_ == Lengths::kEdges;
+    limit_work(lengths_ == Lengths::kLong ? 100000 : many ? 40000 : 4000);
     if (lengths_ == Lengths::kSelf) d_.key_length = d_.query_length;
   }
 
@@ -81,6 +84,31 @@ class Described {
     d_.query_heads = d_.key_heads * draw_.pick<std::int64_t>({1, 1, 2});
   }
 
+  /// Vectors, panels and steps of keys end at these, or one further on; many heads share keys.
+  void draw_edges() {
+    const auto length = [&] {
+      return draw_.pick<std::int64_t>(
+          {0, 1, 2, 7, 8, 15, 16, 17, 23, 24, 25, 64, 77, 128, 150, 197, 300});
+    };
+    const auto features = [&] {
+      return draw_.pick<std::int64_t>({1, 3, 8, 16, 20, 40, 64, 72, 80, 96, 112, 128, 160, 256});
+    };
+    d_.query_length = length();
+    d_.key_length = length();
+    d_.features = features();
+    d_.value_features = features();
+    d_.key_heads = draw_.pick<std::int64_t>({1, 1, 2, 6});
+    d_.query_heads = d_.key_heads * draw_.pick<std::int64_t>({1, 1, 4, 5, 71});
+  }
+
+  /// The first feature is the score, the second of queries may be NaN.
+  void draw_sizes_of_scores() {
+    d_.query_length = draw_.pick<std::int64_t>({1, 3, 5, 12, 30});
+    d_.key_length = draw_.pick<std::int64_t>({70, 150, 300, 400});
+    d_.features = 2;
+    d_.batch = 1;
+  }
+
   /// Small enough that thousands of them take a minute.
   void limit_work(std::int64_t most) {
     const auto pairs = [&] { return d_.batch * d_.query_heads * d_.query_length * d_.key_length; };
@@ -99,7 +127,7 @@ class Described {
     const bool paired = lengths_ == Lengths::kFew && !draw_.one_in(3);
     std::int64_t kind = paired ? draw_.pick<std::int64_t>({2, 12}) : draw_.integer(0, 11);
     if (forms_.of_block && kind >= 2) kind = 6;  // inputs have the types
-    if (forms_.differentiable && kind >= 10) kind = 4;
+    if ((forms_.differentiable || lengths_ == Lengths::kScores) && kind >= 10) kind = 4;
     if (kind < 2) types_ = all_of(HEED_DTYPE_F64);
     if (kind == 2) types_ = all_of(HEED_DTYPE_BF16);
     if (kind == 3) types_ = all_of(HEED_DTYPE_F16);
@@ -176,11 +204,19 @@ class Described {
       d_.hard = 1;
     else if (draw_.one_in(4))
       d_.temperature = draw_.pick<double>({0.2, 0.7, 1, 3, 1000, kInfinity});
+    if (lengths_ == Lengths::kScores) draw_options_of_scores();
     if (forms_.differentiable) return;
     d_.sum_columns = draw_.one_in(3) ? 1 : 0;
     if (draw_.one_in(2)) return;
     d_.weights_point = 1 + draw_.choice(HEED_WEIGHTS_PROBABILITIES - 1);
     if (draw_.one_in(3)) d_.weight_rows = draw_.integer(0, d_.query_length);
+  }
+
+  void draw_options_of_scores() {
+    d_.scale = 1;
+    if (d_.softcap != 0) d_.softcap = draw_.pick<double>({1e-3, 0.5, 4, 30, 1e4});
+    if (d_.temperature != 0)
+      d_.temperature = draw_.pick<double>({1e-6, 1e-3, 0.5, 1e6, 1e30, 1e37});
   }
 
   void draw_layouts() {
@@ -217,6 +253,7 @@ class Arrays {
 
   void draw() {
     draw_numbers();
+    if (forms_.lengths == Lengths::kScores) draw_odd_scores();
     draw_sequences();
     if (p_.desc.pages > 0) p_.block_table = draw_block_table(p_, draw_.one_in(3), draw_.bits());
     if (draw_.one_in(2)) forget_unread();
@@ -237,6 +274,46 @@ class Arrays {
     const double amplitude = draw_.uniform(0.1, draw_.one_in(4) ? 3 : 1.2);
     p_.fill(draw_.bits(), draw_.one_in(24) ? 0 : static_cast<float>(amplitude));
     if (draw_.one_in(20) && p_.desc.key_length > 0) repeat_keys();
+  }
+
+  /// Scores that climb, are alike, lie far out or have no end: rows of queries take them as they
+  /// are, turned round, five times or not at all, and some rows are NaN. Values are of any size.
+  void draw_odd_scores() {
+    const std::vector<double> scores = draw_all_scores(static_cast<std::size_t>(p_.key.shape()[2]));
+    p_.key.fill(
+        [&](const Axes& at) { return at[3] == 0 ? scores[static_cast<std::size_t>(at[2])] : 0; });
+    const bool alike = draw_.one_in(2);
+    const bool nan = draw_.one_in(6);
+    Random random = draw_.numbers();
+    p_.query.fill([&](const Axes& at) {
+      if (at[3] == 0) return alike ? 1 : random.pick<double>({1, 1, 5, -1, 0});
+      return nan && random.integer(0, 2) > 0 ? kNaN : 0.0;
+    });
+    const auto size = draw_.pick<double>({1, 1, 1, 1, 1e33, 1e30, 1e-20, 1e-38, 1e-42});
+    p_.value.each([&](const Axes& at) { p_.value.set(at, size * p_.value.get(at)); });
+  }
+
+  std::vector<double> draw_all_scores(std::size_t keys) {
+    const std::int64_t kind = draw_.integer(0, 5);
+    const auto reach = draw_.pick<double>({1, 1, 1e-6, 50, 6e4, -1e4});
+    const auto step = draw_.pick<double>({0.02, 0.08, 0.5, 5, 200, -0.08, -5, -200});
+    const auto same = draw_.pick<double>({0, 1, -1, 1e3, -1e3, 3e4, -3e4, -kInfinity});
+    std::vector<double> scores(keys);
+    for (std::size_t j = 0; j < keys; ++j) {
+      const double mild = reach * (0.25 * static_cast<double>(j * 7 % 11) - 1);
+      const double climbing =
+          step * (static_cast<double>(j / 40 * 40) + static_cast<double>(j % 3) / 4);
+      scores[j] = kind == 0 ? climbing : kind == 1 ? same : mild;
+    }
+    for (std::int64_t n = kind < 2 ? 0 : draw_.integer(1, 3); n > 0; --n) {
+      const auto score =
+          draw_.pick<double>({kInfinity, -kInfinity, kNaN, 3e38, -3e38, 1e6, 65504, 50});
+      const std::size_t first = draw_.index(keys);
+      const std::size_t end = draw_.one_in(3) ? keys : std::min(keys, first + draw_.index(4));
+      std::fill(scores.begin() + static_cast<std::ptrdiff_t>(first),
+                scores.begin() + static_cast<std::ptrdiff_t>(end), score);
+    }
+    return scores;
   }
 
   /// Equal keys, and with them equal scores, at several places.
@@ -440,14 +517,9 @@ heed_attention_backward_desc draw_backward(Draw& draw, const heed_attention_desc
   return d;
 }
 
-Problem RandomForms::draw() const {
-  Draw draw(seed_);
-  return draw_problem(draw, {lengths_});
-}
-
-Problem differentiable(std::uint64_t seed, Lengths lengths) {
+Problem draw_problem(std::uint64_t seed, const Forms& forms) {
   Draw draw(seed);
-  return draw_problem(draw, {lengths, true});
+  return draw_problem(draw, forms);
 }
 
 BackwardProblem draw_backward(std::uint64_t seed, Lengths lengths) {

@@ -13,8 +13,9 @@ namespace heed_test {
 /// Whether keys may be as many as they like, are the queries' own rows, are thousands for few
 /// queries, or some hundreds for so few that rows are decoded, where they lie, on most instruction
 /// sets; or as any, for so many heads that ranks share them, or so small that fuzzers run thousands
-/// of them in a second.
-enum class Lengths { kAny, kSelf, kLong, kFew, kShared, kSmall };
+/// of them in a second, nothing at all among them. Or sizes are those about which vectors, panels
+/// and steps of keys end; or scores are such as random numbers do not have.
+enum class Lengths { kAny, kSelf, kLong, kFew, kShared, kSmall, kEdges, kScores };
 
 /// Forms with gradients have no outputs but out and lse; those of blocks have heads, and neither
 /// pages nor layouts of query, key, value and out.
@@ -38,37 +39,17 @@ Problem draw_problem(Draw& draw, const Forms& forms = {});
 
 heed_attention_backward_desc draw_backward(Draw& draw, const heed_attention_desc& attention);
 
-class RandomForms {
- public:
-  explicit RandomForms(std::uint64_t seed, Lengths lengths = Lengths::kAny)
-      : seed_(seed), lengths_(lengths) {}
-
-  Problem draw() const;
-
- private:
-  std::uint64_t seed_;
-  Lengths lengths_;
-};
-
-/// The options that a problem has, in words.
-std::vector<const char*> options_of(const Problem& p);
-
-/// Those of thousands of keys.
-class LongForms : public RandomForms {
- public:
-  explicit LongForms(std::uint64_t seed) : RandomForms(seed, Lengths::kLong) {}
-};
-
-/// Those of few rows.
-class FewForms : public RandomForms {
- public:
-  explicit FewForms(std::uint64_t seed) : RandomForms(seed, Lengths::kFew) {}
-};
-
-/// A form of attention that has gradients.
-Problem differentiable(std::uint64_t seed, Lengths lengths = Lengths::kAny);
+/// A problem of a seed.
+Problem draw_problem(std::uint64_t seed, const Forms& forms = {});
+template <Lengths lengths>
+Problem drawn(std::uint64_t seed) {
+  return draw_problem(seed, {lengths});
+}
 
 /// One with gradients that are asked for and lie anyhow. out and lse are yet to be set.
 BackwardProblem draw_backward(std::uint64_t seed, Lengths lengths = Lengths::kAny);
+
+/// The options that a problem has, in words.
+std::vector<const char*> options_of(const Problem& p);
 
 }  // namespace heed_test

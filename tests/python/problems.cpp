@@ -339,7 +339,7 @@ class Drawn {
 
 struct Attention : Drawn {
   explicit Attention(std::uint64_t seed)
-      : p(RandomForms(seed, seed % 4 == 0 ? Lengths::kFew : Lengths::kAny).draw()) {
+      : p(draw_problem(seed, {seed % 4 == 0 ? Lengths::kFew : Lengths::kAny})) {
     want_as_python_does(p);
     p.run_all(make_context(nullptr));
     say_tensors(call, p);
@@ -378,7 +378,7 @@ struct AttentionBackward : Drawn {
 };
 
 struct Multihead : Drawn {
-  explicit Multihead(std::uint64_t seed) : b(RandomBlocks(seed).draw()) {
+  explicit Multihead(std::uint64_t seed) : b(draw_block(seed)) {
     want_as_python_does(b.attention);
     b.run_all(make_context(nullptr));
     say_block(call, b);

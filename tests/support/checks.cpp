@@ -132,8 +132,8 @@ Wanted wanted(Expected expected) {
     return got.of == 0 ? chosen(got.numbers, want) : elements_of(want, got.of);
   };
 }
-Wanted wanted(GraphProblem& p, Index parts) {
-  return [want = p.expected(parts)](const std::string&, const Result& got) {
+Wanted wanted(GraphProblem& p) {
+  return [want = p.expected()](const std::string&, const Result& got) {
     const std::vector<Element>* const all[] = {&want.out, &want.lse, &want.weights};
     return *all[got.of];
   };
@@ -151,8 +151,8 @@ Wanted wanted(BlockBackwardCall& p) {
     return all.at(all.count(isa) != 0 ? isa : "")[got.of];
   };
 }
-Wanted wanted(GraphBackwardProblem& p, Index parts) {
-  return [all = p.expected(parts)](const std::string&, const Result& got) { return all[got.of]; };
+Wanted wanted(GraphBackwardProblem& p) {
+  return [all = p.expected()](const std::string&, const Result& got) { return all[got.of]; };
 }
 Wanted wanted(Merge& m) {
   return [want = m.expected()](const std::string&, const Result& got) {

@@ -90,11 +90,10 @@ using Wanted = std::function<std::vector<Element>(const std::string& isa, const 
 Wanted wanted(Expected all);
 inline Wanted wanted(Problem& p) { return wanted(p.expected_all()); }
 inline Wanted wanted(Block& p) { return wanted(p.expected()); }
-/// The edges of no node are computed in more than `parts`.
-Wanted wanted(GraphProblem& p, Index parts = 1);
+Wanted wanted(GraphProblem& p);
 Wanted wanted(BackwardProblem& p);
 Wanted wanted(BlockBackwardCall& p);
-Wanted wanted(GraphBackwardProblem& p, Index parts = 1);
+Wanted wanted(GraphBackwardProblem& p);
 Wanted wanted(Merge& m);
 
 /// Compares all results of a run with the oracle; the worst error / bound.
