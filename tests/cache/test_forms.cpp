@@ -6,7 +6,6 @@
 #include "tests/dense/kinds.hpp"
 #include "tests/problem/random_forms.hpp"
 #include "tests/support/pages.hpp"
-#include "tests/support/sweep.hpp"
 
 using namespace heed_test;
 

@@ -23,7 +23,7 @@ TEST_CASE("merges in place of a part, and without lse, have the same bits", "[me
   for (std::uint64_t seed = 1; seed <= count(500); ++seed) {
     Merge m = draw_merge(seed);
     INFO("seed " << seed << ": " << line_of(m));
-    on_every_isa(m, [&](const Merged& got, std::size_t n) {
+    on_every_isa(m, [&](const Outputs& got, std::size_t n) {
       check_same("out, without lse", m.run_all(plain_contexts()[n], false).out, got.out);
       if (!lies_alike(m)) return;
       Merge into = m;
@@ -45,7 +45,7 @@ TEST_CASE("one part is copied", "[merge]") {
     for (const std::uint32_t lse : {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64}) {
       Merge m({2, 3, 5, 9}, 1, {dtype}, {lse});
       m.fill(7, 50);
-      on_every_isa(m, [&](const Merged& got) {
+      on_every_isa(m, [&](const Outputs& got) {
         check_same("out", got.out, m.outs[0].numbers());
         check_same("lse", got.lse, m.lses[0].numbers());
       });

@@ -3,7 +3,6 @@
 #include "tests/problem/random_forms.hpp"
 #include "tests/support/isas.hpp"
 #include "tests/support/pages.hpp"
-#include "tests/support/sweep.hpp"
 
 using namespace heed_test;
 

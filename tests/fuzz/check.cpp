@@ -92,7 +92,7 @@ void check_untouched(const Tensor& tensor) {
 void check_equal(const char* what, const Tensor& tensor, const std::vector<Element>& want) {
   demand(tensor.padding_intact(), "a call wrote beside the elements of an output");
   const Comparison comparison =
-      compare_elements(what, tensor.shape(), tensor.numbers(), want, Unspecified::kAllowed);
+      compare_elements(what, tensor.numbers(), want, Unspecified::kAllowed);
   if (!comparison.wrong.empty()) finding(comparison.wrong);
 }
 

@@ -20,14 +20,14 @@ void forget(GraphProblem& p, const Args& known) {
 void run(Draw& draw, const heed_graph_attention_plan* plan, GraphProblem& p) {
   draw_numbers(draw, p);
   p.run(fuzz_context(), [&](Args args) {
-    const GraphOutputs before = p.outputs();
+    const Outputs before = p.outputs();
     const bool damaged = draw.damage_pointers(args, kGraphObjects);
     const Versioned<Args> given(draw, args);
     const Args known = given.known();
     if (!ran(draw, plan, given.get(), !damaged && !given.odd()))
       return demand(same_bits(p.outputs(), before), "a refused call wrote an output");
     forget(p, known);
-    const GraphExpected want = p.expected();
+    const Expected want = p.expected();
     check_equal("out", *p.out, want.out);
     check_wanted("lse", p.lse, known.lse, want.lse);
     check_wanted("weights", p.weights, known.weights, want.weights);

@@ -40,7 +40,7 @@ void run(Draw& draw, const heed_merge_desc* given, Merge& m, bool valid) {
   }
   small(LaidOutMerge(m.desc).all());  // which demands that elements of outputs lie apart
   demand(some, "a merge of no parts is accepted");
-  const MergeExpected want = m.expected();
+  const Expected want = m.expected();
   check_equal("out", m.out, want.out);
   if (with_lse) return check_equal("lse", m.lse, want.lse);
   check_untouched(m.lse);

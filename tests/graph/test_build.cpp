@@ -54,7 +54,7 @@ TEST_CASE("a large graph is built alike by any threads, in any order and form",
     }
     edges.unique = unique;
     GraphProblem p = problem(edges);
-    const GraphOutputs first = p.run(isa_names().back());
+    const Outputs first = p.run(isa_names().back());
     check_results("built", run(p, make_context(isa_names().back())), wanted(p), isa_names().back());
     Random random(6);
     each_executor(isa_names().back(), [&](const std::string& name, const Context& context) {
@@ -73,7 +73,7 @@ TEST_CASE("a graph needs nothing of the caller's arrays once it is made", "[buil
   const EdgeList edges = random_edges(40, 500, 7);
   GraphProblem p = problem(edges);
   const Context context = make_context(isa_names()[0]);
-  const GraphOutputs want = p.run(context);
+  const Outputs want = p.run(context);
   GraphArrays arrays(edges, {false, HEED_INDEX_I64});
   const heed_graph_desc desc = arrays.desc();
   const Graph graph = create<heed_graph>(context.get(), &desc);

@@ -22,8 +22,8 @@ TEST_CASE("edges into other nodes change no bit of a node", "[hubs]") {
       for (std::size_t e = 0; e < all.edges.sources.size(); ++e)
         if (all.edges.destinations[e] % 3 == 1)
           some.edges.add(all.edges.sources[e], all.edges.destinations[e]);
-      const GraphOutputs want = all.run(isa);
-      const GraphOutputs got = some.run(isa);
+      const Outputs want = all.run(isa);
+      const Outputs got = some.run(isa);
       INFO(isa << ": " << line_of(some));
       for (std::size_t i = 0; i < got.out.size(); ++i)
         if (i / 5 % 40 % 3 == 1) CHECK(same_element(got.out, i, want.out, i));

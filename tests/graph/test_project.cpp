@@ -23,8 +23,8 @@ void check_projections(GraphProblem& p, const char* isa) {
   INFO(isa << ": " << line_of(p));
   const Context context = make_context(isa);
   const Graph graph = make_graph(context, p.edges);
-  const GraphOutputs want = p.run(context, graph);
-  const GraphOutputs got = p.run(context, [&](const heed_graph_attention_args& args) {
+  const Outputs want = p.run(context, graph);
+  const Outputs got = p.run(context, [&](const heed_graph_attention_args& args) {
     const GraphPlan plan = make_plan(context, graph, p.desc);
     Workspace workspace(describe(plan).workspace_bytes);
     heed_graph_attention_args inputs = args;

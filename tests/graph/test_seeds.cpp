@@ -116,10 +116,10 @@ void check_printed(const PrintedRun& run, ScoresFrom from) {
   constexpr bool kDouble = std::is_same_v<Real, double>;
   GraphProblem p =
       weights_of(run.edges, run.scores, from, kDouble ? HEED_DTYPE_F64 : HEED_DTYPE_F32);
-  const GraphExpected want = p.expected();
+  const Expected want = p.expected();
   check_problem(p);
   for (const char* const isa : isa_names()) {
-    const GraphOutputs got = p.run(isa);
+    const Outputs got = p.run(isa);
     for (std::size_t e = 0; e < run.places.size(); ++e) {
       const auto [node, j] = run.places[e];
       const PrintedNode& printed = printed_nodes()[node];

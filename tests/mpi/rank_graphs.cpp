@@ -99,13 +99,13 @@ void check_split(GraphProblem& whole, const OwnerList& owners) {
   const Context& context = plain_context();
   INFO("rank " << rank() << " of " << ranks() << (owners.empty() ? ", ranges: " : ", owners: ")
                << line_of(whole));
-  const GraphOutputs want = whole.run(context);
+  const Outputs want = whole.run(context);
   const MpiGraph graph = make_mpi_graph(context, whole.edges, owners);
   const OwnRows own(graph);
   GraphProblem shard = shard_of(whole, own);
   const Index heads = out_heads_of(whole.desc);
   for (const Context* with : {&context, &threaded_context()}) {
-    const GraphOutputs got = shard.run(*with, [&](const heed_graph_attention_args& args) {
+    const Outputs got = shard.run(*with, [&](const heed_graph_attention_args& args) {
       require_ranks_ok(heed_mpi_graph_attention(with->get(), graph.get(), &shard.desc, &args));
     });
     check_rows("out", got.out, want.out, heads, value_features_of(whole.desc), whole.edges.nodes,

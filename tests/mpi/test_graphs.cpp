@@ -98,7 +98,7 @@ TEST_CASE("ranges have nodes and edges alike") {
 
 TEST_CASE("a plan outlives its graph, and runs again") {
   GraphProblem whole = projected_problem(random_edges(40, 200, 5), 2, 8, 8);
-  const GraphOutputs want = whole.run(plain_context());
+  const Outputs want = whole.run(plain_context());
   MpiGraph graph = make_mpi_graph(plain_context(), whole.edges, dealt_owners(40, 6));
   const OwnRows own(graph);
   GraphProblem shard = shard_of(whole, own);
@@ -108,8 +108,8 @@ TEST_CASE("a plan outlives its graph, and runs again") {
   heed_mpi_times times = HEED_MPI_TIMES_INIT;
   CHECK(heed_mpi_graph_attention_plan_times(plan.get(), &times) == HEED_STATUS_OK);
   CHECK(times.run == 0);
-  GraphOutputs first, second;
-  for (GraphOutputs* const got : {&first, &second})
+  Outputs first, second;
+  for (Outputs* const got : {&first, &second})
     *got = shard.run(plain_context(), [&](const heed_graph_attention_args& args) {
       Workspace workspace(describe(plan).workspace_bytes);
       require_ranks_ok(

@@ -201,7 +201,7 @@ Expected outputs_of(BlockBackwardCall& p) {
   given.attention.lse.dtype = HEED_DTYPE_F64;
   return expect(given);
 }
-GraphExpected outputs_of(GraphBackwardProblem& p) { return p.forward.expected(); }
+Expected outputs_of(GraphBackwardProblem& p) { return p.forward.expected(); }
 
 struct Loss {
   long double value = 0;

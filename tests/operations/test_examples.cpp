@@ -252,22 +252,3 @@ TEST_CASE("inputs and their matrices, as rows and as a block", "[examples]") {
   }
 }
 
-TEST_CASE("every word, asked alone, gets the bits that it has among the others", "[examples]") {
-  Block block = multiplied(all_inputs()[0]);
-  for (const char* const isa : isa_names()) {
-    const Outputs all = block.run_all(isa);
-    for (Index i = 0; i < 4; ++i) {
-      BlockChoice choice = block.choice;
-      choice.self = false;
-      Block vector = plain_block(1, 4, 1, 3, choice);
-      vector.input_query.fill([&](const Axes& at) {
-        return block.input_query.get({0, 0, i, at[3]});
-      });
-      vector.input_key.emplace(block.input_query);
-      copy_matrices(block, vector);
-      const Numbers row = vector.run_all(isa).out;
-      for (std::size_t x = 0; x < 3; ++x)
-        CHECK(same_element(row, x, all.out, static_cast<std::size_t>(i) * 3 + x));
-    }
-  }
-}

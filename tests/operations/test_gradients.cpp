@@ -2,7 +2,6 @@
 // are taken at a time, ties, nothing at all, factors without a reciprocal, and what no row attends.
 #include "tests/graph/problems.hpp"
 #include "tests/multihead/copies.hpp"
-#include "tests/support/gradients.hpp"
 
 using namespace heed_test;
 

@@ -7,7 +7,6 @@
 #include "tests/graph/problems.hpp"
 #include "tests/multihead/copies.hpp"
 #include "tests/problem/random_forms.hpp"
-#include "tests/support/sweep.hpp"
 
 using namespace heed_test;
 
@@ -347,7 +346,7 @@ TEST_CASE("a complete graph is dense attention, with every option that both have
           p.desc.temperature = temperature;
           p.desc.scale = 0.4;
           Problem dense = dense_of(p, dtype);
-          const GraphExpected got = p.expected();
+          const Expected got = p.expected();
           const Expected want = dense.expected_all();
           INFO(line_of(p));
           check_equal("out", got.out, want.out);

@@ -134,7 +134,7 @@ Stays stays(const GraphProblem& p, const Results& results, const Wants& want, co
   Stays all = stays<GraphProblem>(p, results, want, before);
   std::vector<bool> nodes(static_cast<std::size_t>(p.edges.nodes), true);
   const auto node = [&](std::size_t k, std::size_t i) {
-    return i / static_cast<std::size_t>(results[k].shape[3]) % nodes.size();
+    return i / static_cast<std::size_t>(results[k].numbers.shape[3]) % nodes.size();
   };
   for (const bool spread : {false, true})
     for (std::size_t k = 0; k < all.size(); ++k)
@@ -191,7 +191,7 @@ void check_leaks(std::size_t full, AnyProblem (*draw)(std::uint64_t)) {
       const Results got = run(p, plain_contexts()[n]);
       const Wants want = wants_of(after, isa, got);
       for (std::size_t k = 0; k < got.size(); ++k)
-        check_elements(isa + (": " + line), got[k].shape, got[k].numbers, want[k],
+        check_elements(isa + (": " + line), got[k].numbers, want[k],
                        Unspecified::kAllowed);
       // Instruction sets that multiply pairs multiply only finite ones so.
       if (!bits || multiplies_pairs(isa)) continue;

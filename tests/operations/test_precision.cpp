@@ -9,8 +9,6 @@
 #include "tests/multihead/copies.hpp"
 #include "tests/problem/random_forms.hpp"
 #include "tests/support/executors.hpp"
-#include "tests/support/gradients.hpp"
-#include "tests/support/sweep.hpp"
 
 using namespace heed_test;
 

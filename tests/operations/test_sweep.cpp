@@ -82,7 +82,7 @@ bool check_bounds(const std::string& what, const Results& got, const Wanted& wan
   double worst = 0;
   for (const Result& result : got) {
     const std::vector<Element> elements = want(isa, result);
-    const double ratio = check_elements(what + ", " + result.name, result.shape, result.numbers,
+    const double ratio = check_elements(what + ", " + result.name, result.numbers,
                                         elements, Unspecified::kAllowed);
     sweep.options.add(result.name, ratio);
     worst = std::max(worst, ratio);
@@ -92,6 +92,13 @@ bool check_bounds(const std::string& what, const Results& got, const Wanted& wan
   }
   for (const char* const option : options) sweep.options.add(option, worst);
   return worst <= 1;
+}
+
+std::vector<const char*> options_of(const BackwardProblem& p) { return options_of(p.forward); }
+/// Of other operations the report tells results alone.
+template <class AnyProblem>
+std::vector<const char*> options_of(const AnyProblem&) {
+  return {};
 }
 
 /// Products that are not heed's own are as right, to other bits.

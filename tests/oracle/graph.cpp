@@ -4,7 +4,7 @@
 
 namespace heed_test {
 
-GraphExpected expect(const GraphGiven& given) {
+Expected expect(const GraphGiven& given) {
   return is_float64(given.desc) ? GraphOracle<double>(given).run()
                                 : GraphOracle<float>(given).run();
 }

@@ -11,18 +11,13 @@
 
 #include <vector>
 
-#include "tests/oracle/element.hpp"
+#include "tests/oracle/dense.hpp"
 #include "tests/oracle/graph_inputs.hpp"
 
 namespace heed_test {
 
-/// All outputs, heads before rows: out is [out heads, nodes, value_features], lse [heads, nodes],
-/// weights [heads, edges given].
-struct GraphExpected {
-  std::vector<Element> out, lse, weights;
-};
-
-/// All outputs and their bounds.
-GraphExpected expect(const GraphGiven& given);
+/// All outputs and their bounds, heads before rows: out is [out heads, nodes, value_features], lse
+/// [heads, nodes], weights [heads, edges given].
+Expected expect(const GraphGiven& given);
 
 }  // namespace heed_test

@@ -23,13 +23,13 @@ class GraphOracle {
         width_(value_features_of(d_)),
         incoming_(incoming(given.edges)) {}
 
-  GraphExpected run() {
+  Expected run() {
     return run([](const GraphNumbers<Wide>&, const BoundedRows<Wide>&) {});
   }
 
   /// Calls see(numbers, data) with what every step reads.
   template <class See>
-  GraphExpected run(See&& see) {
+  Expected run(See&& see) {
     read_inputs();
     for (Index step = 0; step < steps_of(d_); ++step) {
       if (step > 0) take_out_for_data();
@@ -186,7 +186,7 @@ class GraphOracle {
   const std::vector<std::vector<Index>> incoming_;
   BoundedRows<Wide> data_{0, {}};
   GraphNumbers<Wide> numbers_;
-  GraphExpected expected_;
+  Expected expected_;
 };
 
 }  // namespace heed_test

@@ -83,9 +83,9 @@ Element mean_of(const Shares& shares, const std::vector<Exact>& numbers, std::ui
 
 }  // namespace
 
-MergeExpected expect_merge(const heed_merge_desc& desc, const std::vector<Source>& outs,
+Expected expect_merge(const heed_merge_desc& desc, const std::vector<Source>& outs,
                            const std::vector<Source>& lses) {
-  MergeExpected want;
+  Expected want;
   const std::uint32_t out_dtype = dtype_of(desc.out.dtype, HEED_DTYPE_F32);
   const std::uint32_t lse_dtype = dtype_of(desc.lse.dtype, HEED_DTYPE_F32);
   const auto row = [&](Index b, Index h, Index i) {

@@ -5,18 +5,12 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/oracle/element.hpp"
-#include "tests/oracle/inputs.hpp"
+#include "tests/oracle/dense.hpp"
 
 namespace heed_test {
 
-/// Both outputs and their bounds, in the order [batch, head, row, feature].
-struct MergeExpected {
-  std::vector<Element> out, lse;
-};
-
-/// Parts [batch, heads, rows, features] with their log-sum-exps [batch, heads, rows, 1].
-MergeExpected expect_merge(const heed_merge_desc& desc, const std::vector<Source>& outs,
+/// Both outputs and their bounds, in the order [batch, head, row, feature], of parts [batch, heads, rows, features] with their log-sum-exps [batch, heads, rows, 1].
+Expected expect_merge(const heed_merge_desc& desc, const std::vector<Source>& outs,
                            const std::vector<Source>& lses);
 
 }  // namespace heed_test

@@ -88,11 +88,6 @@ struct LaidOutAttention {
   const heed_attention_desc& desc_;
 };
 
-/// All that a run writes; empty: not asked for.
-struct Outputs {
-  Numbers out, lse, weights, column_sums;
-};
-
 /// An array of Real, as slopes and sinks are.
 class RealArray {
  public:
@@ -200,7 +195,5 @@ std::string line_of(const heed_attention_desc& d);
 
 /// One line that identifies a problem but for its numbers.
 std::string line_of(const Problem& p);
-
-bool same_bits(const Outputs& a, const Outputs& b);
 
 }  // namespace heed_test

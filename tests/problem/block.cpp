@@ -276,7 +276,8 @@ Outputs Block::run_all(const Context& context) {
   if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
   if (attention.tiles && attention.tiles->wrong)
     throw std::runtime_error("a score tile makes no sense");
-  return outputs();
+  return {out.numbers(), numbers_of(attention.lse), numbers_of(attention.weights),
+          numbers_of(attention.column_sums)};
 }
 
 Outputs Block::run_all(const char* isa) { return run_all(make_context(isa)); }
@@ -287,14 +288,6 @@ std::vector<Tensor*> Block::written_tensors() {
        {&attention.lse, &attention.weights, &attention.column_sums})
     if (*written) all.push_back(&**written);
   return all;
-}
-
-Outputs Block::outputs() const {
-  Outputs outputs{out.numbers(), {}, {}, {}};
-  if (attention.lse) outputs.lse = attention.lse->numbers();
-  if (attention.weights) outputs.weights = attention.weights->numbers();
-  if (attention.column_sums) outputs.column_sums = attention.column_sums->numbers();
-  return outputs;
 }
 
 const char* name_of_combine(std::uint32_t combine) {

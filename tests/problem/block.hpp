@@ -137,7 +137,6 @@ class Block {
  private:
   WeightMatrix matrix(std::size_t i);
   std::vector<Tensor*> written_tensors();
-  Outputs outputs() const;
 
   heed_attention_desc inner_ = HEED_ATTENTION_DESC_INIT;
   heed_attention_args inner_args_ = HEED_ATTENTION_ARGS_INIT;

@@ -55,12 +55,6 @@ class BlockBackward
   heed_multihead_desc of_block_ = HEED_MULTIHEAD_DESC_INIT;
 };
 
-inline std::array<BlockGradientOf, kBlockGradients> all_block_gradients() {
-  return BlockBackward::all();
-}
-
 std::string line_of(const BlockBackward& p);
-
-using BlockComparison = Comparisons<kBlockGradients>;
 
 }  // namespace heed_test

@@ -167,7 +167,7 @@ bool GraphProblem::may_lie_in_place() const {
          alike(values, from[3], to[3]) && alike(heads, values * from[3], to[1]);
 }
 
-GraphExpected GraphProblem::expected() {
+Expected GraphProblem::expected() {
   const Args arguments = args();
   return expect(GraphGiven{desc, arguments, edges});
 }
@@ -182,14 +182,11 @@ Args GraphProblem::args() {
   return args;
 }
 
-GraphOutputs GraphProblem::outputs() const {
-  const auto numbers = [](const std::optional<Tensor>& tensor) {
-    return tensor ? tensor->numbers() : Numbers{};
-  };
-  return {numbers(out), numbers(lse), numbers(weights)};
+Outputs GraphProblem::outputs() const {
+  return {numbers_of(out), numbers_of(lse), numbers_of(weights)};
 }
 
-GraphOutputs GraphProblem::run(const Context& context, const Call& call) {
+Outputs GraphProblem::run(const Context& context, const Call& call) {
   for (auto* const tensor : {&out, &lse, &weights})
     if (*tensor) (*tensor)->clear();
   Args arguments = args();
@@ -202,7 +199,7 @@ GraphOutputs GraphProblem::run(const Context& context, const Call& call) {
   return outputs();
 }
 
-GraphOutputs GraphProblem::run(const Context& context, const Graph& graph) {
+Outputs GraphProblem::run(const Context& context, const Graph& graph) {
   return run(context, [&](const Args& arguments) {
     const GraphPlan plan = make_plan(context, graph, desc);
     Workspace workspace(describe(plan).workspace_bytes);
@@ -212,11 +209,11 @@ GraphOutputs GraphProblem::run(const Context& context, const Graph& graph) {
   });
 }
 
-GraphOutputs GraphProblem::run(const Context& context, const GraphForm& handed_in) {
+Outputs GraphProblem::run(const Context& context, const GraphForm& handed_in) {
   return run(context, make_graph(context, edges, handed_in));
 }
 
-GraphOutputs GraphProblem::run(const char* isa) { return run(make_context(isa)); }
+Outputs GraphProblem::run(const char* isa) { return run(make_context(isa)); }
 
 const void* GraphProblem::move_data_into_out() {
   const Index width = value_features_of(desc);
@@ -277,10 +274,6 @@ std::string line_of(const GraphProblem& p) {
     line << " (" << s[0] << "," << s[1] << "," << s[2] << "," << s[3] << ")";
   }
   return line.str();
-}
-
-bool same_bits(const GraphOutputs& a, const GraphOutputs& b) {
-  return same_bits(a.out, b.out) && same_bits(a.lse, b.lse) && same_bits(a.weights, b.weights);
 }
 
 }  // namespace heed_test

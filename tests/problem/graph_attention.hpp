@@ -18,11 +18,6 @@
 
 namespace heed_test {
 
-/// All that a run writes; empty: not asked for.
-struct GraphOutputs {
-  Numbers out, lse, weights;
-};
-
 /// The tensors of a problem: inputs, which have gradients, then outputs.
 enum : std::size_t { kGraphOut = kGraphGradients, kGraphLse, kGraphWeights, kGraphTensors };
 
@@ -82,21 +77,21 @@ class GraphProblem {
   /// Whether out may be handed in as data.
   bool may_lie_in_place() const;
 
-  GraphExpected expected();
+  Expected expected();
 
   /// What heed gets, except prepared matrices; valid until the problem is changed.
   heed_graph_attention_args args();
 
   /// Everything that call(args) writes; throws if it writes anything else.
   using Call = std::function<void(const heed_graph_attention_args& args)>;
-  GraphOutputs run(const Context& context, const Call& call);
-  GraphOutputs run(const Context& context, const Graph& graph);
-  GraphOutputs run(const Context& context, const GraphForm& handed_in);
-  GraphOutputs run(const Context& context) { return run(context, form); }
-  GraphOutputs run(const char* isa);
+  Outputs run(const Context& context, const Call& call);
+  Outputs run(const Context& context, const Graph& graph);
+  Outputs run(const Context& context, const GraphForm& handed_in);
+  Outputs run(const Context& context) { return run(context, form); }
+  Outputs run(const char* isa);
 
   /// What outputs hold.
-  GraphOutputs outputs() const;
+  Outputs outputs() const;
 
   EdgeList edges;
   GraphForm form = {};
@@ -116,7 +111,5 @@ class GraphProblem {
 
 /// One line that identifies a problem but for its numbers.
 std::string line_of(const GraphProblem& p);
-
-bool same_bits(const GraphOutputs& a, const GraphOutputs& b);
 
 }  // namespace heed_test

@@ -97,7 +97,7 @@ GraphGradients GraphBackwardProblem::run(const Context& context, const Graph& gr
   const GraphBackwardPlan plan = make_plan(context, graph, desc());
   Workspace workspace(describe(plan).workspace_bytes);
   begin();
-  const GraphOutputs of_attention = forward.outputs();
+  const Outputs of_attention = forward.outputs();
   const Args arguments = args();
   require_ok(heed_graph_attention_backward_plan_run(plan.get(), &arguments, workspace.get(),
                                                     workspace.bytes()));

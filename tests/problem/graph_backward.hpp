@@ -53,8 +53,6 @@ class GraphBackwardProblem final
   heed_graph_attention_args forward_args_{};
 };
 
-using GraphGradientComparison = Comparisons<kGraphGradients>;
-
 std::string line_of(const GraphBackwardProblem& p);
 
 }  // namespace heed_test

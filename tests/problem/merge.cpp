@@ -77,7 +77,7 @@ heed_status Merge::call(const Context& context, void* to, void* to_lse) {
                     to_lse);
 }
 
-Merged Merge::run_all(const Context& context, bool with_lse) {
+Outputs Merge::run_all(const Context& context, bool with_lse) {
   out.clear();
   lse.clear();
   require_ok(call(context, out.data(), with_lse ? lse.data() : nullptr));

@@ -20,10 +20,6 @@ struct LaidOutMerge {
   std::vector<LaidOut> all() const { return {part_out, part_lse, out, lse}; }
 };
 
-struct Merged {
-  Numbers out, lse;
-};
-
 /// Parts, what they are merged into, and what that should be.
 class Merge {
  public:
@@ -42,9 +38,9 @@ class Merge {
   };
   Parts parts() const;
   heed_status call(const Context& context, void* to, void* to_lse);
-  Merged run_all(const Context& context, bool with_lse = true);
+  Outputs run_all(const Context& context, bool with_lse = true);
 
-  MergeExpected expected() const { return expect_merge(desc, sources_of(outs), sources_of(lses)); }
+  Expected expected() const { return expect_merge(desc, sources_of(outs), sources_of(lses)); }
 
   heed_merge_desc desc;
   std::vector<Tensor> outs, lses;

@@ -216,7 +216,7 @@ class Described {
     d_.scale = 1;
     if (d_.softcap != 0) d_.softcap = draw_.pick<double>({1e-3, 0.5, 4, 30, 1e4});
     if (d_.temperature != 0)
-      d_.temperature = draw_.pick<double>({1e-6, 1e-3, 0.5, 1e6, 1e30, 1e37});
+      d_.temperature = draw_.pick<double>({0.05, 0.5, 1e6, 1e30, 1e37});
   }
 
   void draw_layouts() {

@@ -9,26 +9,6 @@
 namespace heed_test {
 namespace {
 
-Results results_of(const Outputs& got, const Tensor& out, const Problem& p) {
-  Results all = {{0, "out", out.shape(), got.out}};
-  if (p.lse) all.push_back({1, "lse", p.lse->shape(), got.lse});
-  if (p.weights)
-    all.push_back({2, std::string("weights, ") + name_of_point(p.desc.weights_point),
-                   p.weights->shape(), got.weights});
-  if (p.column_sums) all.push_back({3, "column sums", p.column_sums->shape(), got.column_sums});
-  return all;
-}
-
-template <class AnyProblem, class Gradients>
-Results gradients_in(const Gradients& got, const AnyProblem& p) {
-  Results all;
-  for (const auto of : p.all())
-    if (p.gradients[of])
-      all.push_back(
-          {of, std::string("gradient of ") + name_of(of), p.gradients[of]->shape(), got[of]});
-  return all;
-}
-
 const std::vector<Element>& elements_of(const Expected& want, std::size_t of) {
   const std::vector<Element>* const all[] = {&want.out, &want.lse, &want.weights,
                                              &want.column_sums};
@@ -68,34 +48,11 @@ Report::~Report() {
 
 void Report::add(std::size_t isa, double ratio) { worst_[isa] = std::max(worst_[isa], ratio); }
 
-double check_elements(const std::string& what, const Axes& shape, const Numbers& got,
-                      const std::vector<Element>& want, Unspecified unspecified) {
-  const Comparison comparison = compare_elements(what, shape, got, want, unspecified);
+double check_elements(const std::string& what, const Numbers& got, const std::vector<Element>& want,
+                      Unspecified unspecified) {
+  const Comparison comparison = compare_elements(what, got, want, unspecified);
   if (!comparison.wrong.empty()) FAIL_CHECK(comparison.wrong);
   return comparison.ratio;
-}
-
-Results run(Problem& p, const Context& context) { return results_of(p.run_all(context), p.out, p); }
-Results run(Block& p, const Context& context) {
-  return results_of(p.run_all(context), p.out, p.attention);
-}
-Results run(GraphProblem& p, const Context& context) {
-  const GraphOutputs got = p.run(context);
-  Results all = {{0, "out", p.out->shape(), got.out}};
-  if (p.lse) all.push_back({1, "lse", p.lse->shape(), got.lse});
-  if (p.weights) all.push_back({2, "weights", p.weights->shape(), got.weights});
-  return all;
-}
-Results run(BackwardProblem& p, const Context& context) { return gradients_in(p.run(context), p); }
-Results run(BlockBackwardCall& p, const Context& context) {
-  return gradients_in(p.BlockBackward::run(context, p.keeps), p);
-}
-Results run(GraphBackwardProblem& p, const Context& context) {
-  return gradients_in(p.run(context), p);
-}
-Results run(Merge& m, const Context& context) {
-  const Merged got = m.run_all(context);
-  return {{0, "out", m.out.shape(), got.out}, {1, "lse", m.lse.shape(), got.lse}};
 }
 
 bool check_bits(const std::string& what, const Results& a, const Results& b) {
@@ -132,12 +89,6 @@ Wanted wanted(Expected expected) {
     return got.of == 0 ? chosen(got.numbers, want) : elements_of(want, got.of);
   };
 }
-Wanted wanted(GraphProblem& p) {
-  return [want = p.expected()](const std::string&, const Result& got) {
-    const std::vector<Element>* const all[] = {&want.out, &want.lse, &want.weights};
-    return *all[got.of];
-  };
-}
 Wanted wanted(BackwardProblem& p) {
   return [all = p.expected()](const std::string& isa, const Result& got) {
     return all.on(isa)[got.of];
@@ -154,17 +105,11 @@ Wanted wanted(BlockBackwardCall& p) {
 Wanted wanted(GraphBackwardProblem& p) {
   return [all = p.expected()](const std::string&, const Result& got) { return all[got.of]; };
 }
-Wanted wanted(Merge& m) {
-  return [want = m.expected()](const std::string&, const Result& got) {
-    return got.of == 0 ? want.out : want.lse;
-  };
-}
-
 double check_results(const std::string& what, const Results& got, const Wanted& want,
                      const std::string& isa, Unspecified unspecified) {
   double worst = 0;
   for (const Result& result : got)
-    worst = std::max(worst, check_elements(what + ", " + result.name, result.shape, result.numbers,
+    worst = std::max(worst, check_elements(what + ", " + result.name, result.numbers,
                                            want(isa, result), unspecified));
   return worst;
 }

@@ -9,42 +9,16 @@
 #include <vector>
 
 #include "tests/catch.hpp"
-#include "tests/problem/block_backward.hpp"
-#include "tests/problem/graph_backward.hpp"
-#include "tests/problem/merge.hpp"
+#include "tests/problem/results.hpp"
 #include "tests/support/compare.hpp"
 #include "tests/support/contexts.hpp"
 #include "tests/support/size.hpp"
 
 namespace heed_test {
 
-/// Gradients of a block, and whether the block keeps what they need.
-struct BlockBackwardCall : BlockBackward {
-  explicit BlockBackwardCall(BlockBackward p, Keeps keeps_ = Keeps::kNothing)
-      : BlockBackward(std::move(p)), keeps(keeps_) {}
-  Keeps keeps;
-};
-
 // ---- Results ----
 
-/// One of those that a run was asked for.
-struct Result {
-  std::size_t of;  ///< which one, of all that the operation has
-  std::string name;
-  Axes shape;
-  Numbers numbers;
-};
-using Results = std::vector<Result>;
-
-Results run(Problem& p, const Context& context);
-Results run(Block& p, const Context& context);
-Results run(GraphProblem& p, const Context& context);
-Results run(BackwardProblem& p, const Context& context);
-Results run(BlockBackwardCall& p, const Context& context);
-Results run(GraphBackwardProblem& p, const Context& context);
-Results run(Merge& m, const Context& context);
-
-/// The same, or none and a failed check where the run fails. (Messages of Catch2 outlive
+/// Results, or none and a failed check where the run fails. (Messages of Catch2 outlive
 /// exceptions: none passes.)
 template <class AnyProblem>
 std::optional<Results> try_run(AnyProblem& p, const Context& context) {
@@ -79,9 +53,8 @@ class Report {
   std::vector<double> worst_;
 };
 
-/// Compares an output of this shape with the oracle, element by element; the worst error / bound.
-double check_elements(const std::string& what, const Axes& shape, const Numbers& got,
-                      const std::vector<Element>& want,
+/// Compares an output with the oracle, element by element; the worst error / bound.
+double check_elements(const std::string& what, const Numbers& got, const std::vector<Element>& want,
                       Unspecified unspecified = Unspecified::kForbidden);
 
 /// The elements that a result should have on an instruction set.
@@ -90,11 +63,11 @@ using Wanted = std::function<std::vector<Element>(const std::string& isa, const 
 Wanted wanted(Expected all);
 inline Wanted wanted(Problem& p) { return wanted(p.expected_all()); }
 inline Wanted wanted(Block& p) { return wanted(p.expected()); }
-Wanted wanted(GraphProblem& p);
+inline Wanted wanted(GraphProblem& p) { return wanted(p.expected()); }
+inline Wanted wanted(Merge& m) { return wanted(m.expected()); }
 Wanted wanted(BackwardProblem& p);
 Wanted wanted(BlockBackwardCall& p);
 Wanted wanted(GraphBackwardProblem& p);
-Wanted wanted(Merge& m);
 
 /// Compares all results of a run with the oracle; the worst error / bound.
 double check_results(const std::string& what, const Results& got, const Wanted& want,
@@ -118,6 +91,58 @@ template <class AnyProblem>
 void check_problem(AnyProblem& p, Report* report = nullptr,
                    Unspecified unspecified = Unspecified::kForbidden) {
   check_problem(p, wanted(p), report, unspecified);
+}
+
+// ---- Random problems ----
+
+/// Calls check(problem, seed) for the problems that draw(seed) draws; check says whether there was
+/// something to see, which `at_least` so many of the full number must have.
+template <class Draws, class Check>
+void check_drawn(std::size_t full, std::size_t at_least, Draws&& draw, Check&& check) {
+  std::size_t seen = 0;
+  for (std::uint64_t seed = 1; seed <= count(full); ++seed) {
+    auto problem = draw(seed);
+    INFO("seed " << seed << ": " << line_of(problem));
+    seen += check(problem, seed) ? 1 : 0;
+  }
+  CHECK((small() || seen >= at_least));
+}
+
+// ---- Problems with all their gradients ----
+
+/// All gradients of a problem, out and lse as heed computes them.
+inline BackwardProblem all_gradients_of(Problem forward, std::uint64_t seed = 1,
+                                        const Form& of_out = {}) {
+  forward.want_nothing_else();
+  BackwardProblem p(std::move(forward), seed, of_out);
+  p.give_grad_lse(seed + 100);
+  p.want_all();
+  p.attend(plain_contexts()[0]);
+  return p;
+}
+
+inline BlockBackward all_gradients_of(Block block) {
+  block.attention.want_nothing_else();
+  BlockBackward p(std::move(block), 1);
+  p.give_grad_lse(101);
+  p.want_all();
+  return p;
+}
+
+inline GraphBackwardProblem all_gradients_of(GraphProblem forward) {
+  GraphBackwardProblem p(std::move(forward), 1);
+  p.give_grad_lse(101);
+  p.want_all();
+  return p;
+}
+
+/// Gradients of a block: from what is kept and from nothing, to the same bits.
+inline void check_kept(const BlockBackward& p) {
+  BlockBackwardCall plain(p), kept(p, Keeps::kAll);
+  check_problem(plain);
+  for (std::size_t n = 0; n < plain_contexts().size(); ++n)
+    check_bits(IsaContexts::name(n) + (": " + line_of(p)), run(kept, plain_contexts()[n]),
+               run(plain, plain_contexts()[n]));
 }
 
 }  // namespace heed_test

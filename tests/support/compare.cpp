@@ -22,7 +22,7 @@ std::string element_name(const Axes& shape, std::size_t at) {
 
 }  // namespace
 
-Comparison compare_elements(const std::string& what, const Axes& shape, const Numbers& got,
+Comparison compare_elements(const std::string& what, const Numbers& got,
                             const std::vector<Element>& want, Unspecified unspecified) {
   const Verdict verdict = compare(got, want);
   const bool bounded = unspecified == Unspecified::kAllowed || verdict.unspecified == 0;
@@ -34,10 +34,10 @@ Comparison compare_elements(const std::string& what, const Axes& shape, const Nu
   else if (verdict.ratio <= 1)
     message << verdict.unspecified << " of " << want.size() << " elements have no bound";
   else if (is_written(got, verdict.at) != want[verdict.at].written)
-    message << "element " << element_name(shape, verdict.at)
+    message << "element " << element_name(got.shape, verdict.at)
             << (want[verdict.at].written ? " was not written" : " was written");
   else
-    message << std::setprecision(17) << "element " << element_name(shape, verdict.at) << " is "
+    message << std::setprecision(17) << "element " << element_name(got.shape, verdict.at) << " is "
             << got[verdict.at] << ", expected " << want[verdict.at].value << " within "
             << want[verdict.at].bound;
   return {verdict.ratio, message.str()};

@@ -18,8 +18,8 @@ struct Comparison {
   std::string wrong;  ///< what is wrong, in words; empty: nothing
 };
 
-/// Compares an output of this shape, element by element; `what` begins the words.
-Comparison compare_elements(const std::string& what, const Axes& shape, const Numbers& got,
+/// Compares an output, element by element; `what` begins the words.
+Comparison compare_elements(const std::string& what, const Numbers& got,
                             const std::vector<Element>& want, Unspecified unspecified);
 
 /// What out should be, with the rows that hard attention seems to have chosen.

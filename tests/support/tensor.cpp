@@ -65,6 +65,11 @@ bool Numbers::written(std::size_t i) const { return bits[i] != canary_bits(dtype
 
 bool same_bits(const Numbers& a, const Numbers& b) { return a.bits == b.bits; }
 
+bool same_bits(const Outputs& a, const Outputs& b) {
+  return same_bits(a.out, b.out) && same_bits(a.lse, b.lse) && same_bits(a.weights, b.weights) &&
+         same_bits(a.column_sums, b.column_sums);
+}
+
 std::uint32_t strides_said(const Axes& strides) {
   const bool repeats = std::count(strides.begin(), strides.end(), 0) > 0 && strides != Axes{};
   return repeats ? HEED_STRIDES_EXPLICIT : HEED_STRIDES_DEFAULT;
@@ -108,7 +113,7 @@ void Tensor::clear() {
 }
 
 Numbers Tensor::numbers() const {
-  Numbers all{dtype_, {}};
+  Numbers all{dtype_, {}, shape_};
   each([&](const Axes& index) { all.bits.push_back(memory_.bits(offset(index))); });
   return all;
 }

@@ -135,13 +135,20 @@ class Memory {
 struct Numbers {
   std::uint32_t dtype = HEED_DTYPE_F32;
   std::vector<std::uint64_t> bits = {};
+  Axes shape = {};
 
   std::size_t size() const { return bits.size(); }
   double operator[](std::size_t i) const;
   bool written(std::size_t i) const;
 };
 
+/// All that a run of attention, a block, a graph or a merge writes; empty: not asked for.
+struct Outputs {
+  Numbers out = {}, lse = {}, weights = {}, column_sums = {};
+};
+
 bool same_bits(const Numbers& a, const Numbers& b);
+bool same_bits(const Outputs& a, const Outputs& b);
 
 /// heed_strides for strides that repeat where they are 0, unless all are.
 std::uint32_t strides_said(const Axes& strides);
@@ -238,6 +245,10 @@ class Tensor {
   Axes strides_;
   Memory memory_;
 };
+
+inline Numbers numbers_of(const std::optional<Tensor>& tensor) {
+  return tensor ? tensor->numbers() : Numbers{};
+}
 
 /// A tensor that lies so; by default of float32.
 Tensor placed(const Axes& shape, Arrangement arrangement, std::uint32_t dtype,

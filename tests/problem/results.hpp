@@ -1,0 +1,37 @@
+// All results of a run, by name, whatever the operation: attention, blocks, graphs, the gradients of
+// each, and merges.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/problem/block_backward.hpp"
+#include "tests/problem/graph_backward.hpp"
+#include "tests/problem/merge.hpp"
+
+namespace heed_test {
+
+/// Gradients of a block, and whether the block keeps what they need.
+struct BlockBackwardCall : BlockBackward {
+  explicit BlockBackwardCall(BlockBackward p, Keeps keeps_ = Keeps::kNothing)
+      : BlockBackward(std::move(p)), keeps(keeps_) {}
+  Keeps keeps;
+};
+
+/// One of those that a run was asked for.
+struct Result {
+  std::size_t of;  ///< which one, of all that the operation has
+  std::string name;
+  Numbers numbers;
+};
+using Results = std::vector<Result>;
+
+Results run(Problem& p, const Context& context);
+Results run(Block& p, const Context& context);
+Results run(GraphProblem& p, const Context& context);
+Results run(BackwardProblem& p, const Context& context);
+Results run(BlockBackwardCall& p, const Context& context);
+Results run(GraphBackwardProblem& p, const Context& context);
+Results run(Merge& m, const Context& context);
+
+}  // namespace heed_test
