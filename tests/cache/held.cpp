@@ -19,30 +19,6 @@ const void* address(const Tensor& tensor, const Axes& at) {
   return static_cast<const char*>(tensor.data()) + offset * format_of(tensor.dtype()).bytes;
 }
 
-/// Rows as int8, and their scales.
-Tensor quantise(const Tensor& given, Tensor& to) {
-  const Axes& n = given.shape();
-  Tensor scales = placed({n[0], n[1], n[2], 1}, Arrangement::kContiguous, HEED_DTYPE_F32, 0);
-  scales.fill([&](const Axes& at) {
-    double most = 0;
-    bool finite = true;
-    for (Index x = 0; x < n[3]; ++x) {
-      const double size = std::fabs(given.get({at[0], at[1], at[2], x}));
-      finite = finite && std::isfinite(size);
-      most = std::max(most, size);
-    }
-    const float step = static_cast<float>(most) / 127;
-    const float scale = step < std::numeric_limits<float>::min() ? 0 : step;
-    for (Index x = 0; x < n[3]; ++x) {
-      const Axes place = {at[0], at[1], at[2], x};
-      const bool zero = !finite || scale == 0;
-      to.set(place, zero ? 0 : std::nearbyint(static_cast<float>(given.get(place)) / scale));
-    }
-    return finite ? static_cast<double>(scale) : kNaN;
-  });
-  return scales;
-}
-
 void resize(std::vector<double>& rows, Index length, Index numbers) {
   rows.resize(static_cast<std::size_t>(length * numbers));
 }
@@ -77,17 +53,18 @@ void store(Problem& p, Tensor Problem::*rows, const Tensor& given, const heed_ca
   heed_layout& scale_layout = keys ? p.desc.key_scales : p.desc.value_scales;
   scales.reset();
   scale_layout = HEED_LAYOUT_INIT;
-  if (desc.dtype == HEED_DTYPE_I8) {
-    scales = quantise(given, to);
-    scale_layout = scales->layout();
-    return;
-  }
-  if (desc.dtype != HEED_DTYPE_F8_E4M3) return to.assign(given);
+  const bool by_row = desc.dtype == HEED_DTYPE_I8;
+  const Axes& n = given.shape();
+  if (by_row || desc.dtype == HEED_DTYPE_F8_E4M3)
+    scales = placed(by_row ? Axes{n[0], n[1], n[2], 1} : Axes{1, 1, 1, 1}, Arrangement::kContiguous,
+                    HEED_DTYPE_F32, 0);
+  if (by_row) scale_layout = scales->layout();
   const double told = keys ? desc.key_scale : desc.value_scale;
-  const auto scale = static_cast<float>(told == 0 ? 1 : told);
-  scales = placed({1, 1, 1, 1}, Arrangement::kContiguous, HEED_DTYPE_F32, 0);
-  scales->set({0, 0, 0, 0}, scale);
-  to.fill([&](const Axes& at) { return static_cast<float>(given.get(at)) / scale; });
+  std::vector<double> all;
+  given.each([&](const Axes& at) { all.push_back(given.get(at)); });
+  std::size_t i = 0;
+  p.store(rows, (told == 0 ? 1 : told) * format_of(HEED_DTYPE_F8_E4M3).largest,
+          [&] { return all[i++]; });
 }
 
 Outputs attend(const Cache& cache, Problem& p, const std::vector<heed_sequence>& sequences,

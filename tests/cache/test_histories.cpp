@@ -133,6 +133,7 @@ class History {
   void look() {
     const heed_cache_info info = describe(held_.cache);
     CHECK(info.sequences == static_cast<Index>(held_.sequences.size()));
+    if (info.sequences < 2) CHECK(info.pages_shared == 0);
     for (const Held::Sequence& s : held_.sequences)
       for (Index layer = 0; layer < held_.desc.layers; ++layer) {
         Index length = -1;

@@ -19,8 +19,7 @@ struct Kind {
 
 const std::vector<Kind>& kinds();
 
-/// Those with keys or values of 8 bits, and all together.
-const std::vector<Kind>& eight_bit_kinds();
+/// The same, and those with keys or values of 8 bits.
 std::vector<Kind> all_kinds();
 
 /// Of one head, and nothing but sizes.
@@ -31,9 +30,6 @@ Sizes sizes_of(std::int64_t queries, std::int64_t keys, const Types& types = {})
 
 /// A problem with normally distributed numbers.
 Problem filled(const Sizes& sizes, std::uint64_t seed, float amplitude = 1);
-
-/// Compares it with the oracle on every instruction set.
-void check_filled(const Sizes& sizes, std::uint64_t seed, Report& report);
 
 /// A window around positions that lie `offset` keys after their rows.
 void set_window(Problem& p, std::int64_t left, std::int64_t right, std::int64_t offset);

@@ -53,7 +53,6 @@ TEST_CASE("many keys in turns, wherever they lie, have the bits and results that
   // head meet them alone, in groups of kernels, and in more than there are.
   constexpr Index kMany = Index{16} << 20;
   const std::vector<Index> groups = {4, 1, 3, 8, 9};
-  Report report("many keys");
   std::size_t index = 0;
   for (const Kind& kind : all_kinds()) {
     if (small() && index > 0) break;  // 16 MiB of other types take long
@@ -71,7 +70,7 @@ TEST_CASE("many keys in turns, wherever they lie, have the bits and results that
     p.desc.window_left = sizes.key_length - 1 - static_cast<Index>(index) % 40;
     p.desc.window_right = -1;
     p.desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
-    check_problem(p, &report);
+    check_problem(p);
     for (std::uint64_t seed = 0; seed < (small() ? 1 : 3); ++seed) {
       Random random(100 * index + seed);
       Problem q = paged(p, random, false);

@@ -1,5 +1,5 @@
 // Graphs and attention over them: heed_graph_create, heed_graph_attention_plan_create and _run.
-#include "tests/fuzz/graph_run.hpp"
+#include "tests/fuzz/attention.hpp"
 
 using namespace heed_test;
 

@@ -1,5 +1,5 @@
 // Gradients over graphs: heed_graph_attention_backward_plan_create and _run.
-#include "tests/fuzz/graph_run.hpp"
+#include "tests/fuzz/attention.hpp"
 
 using namespace heed_test;
 

@@ -49,7 +49,7 @@ void check_all(BackwardProblem& whole, BackwardProblem& split, const Split& by,
   whole.attend(plain_context());
   split.forward.out.assign(whole.forward.out);
   split.forward.lse->assign(*whole.forward.lse);
-  const Expected out = whole.forward.expected_all();
+  const Expected out = whole.forward.expected();
   const ExpectedGradients gradients = whole.expected();
   const std::int64_t key_heads = whole.forward.key.shape()[1];
   for (std::int64_t heads = 0; heads <= ranks(); ++heads) {
@@ -143,5 +143,5 @@ TEST_CASE("more rows than a slice has") {
   p.fill(3);
   p.want_lse();
   Shard shard(p, even_split(HEED_MPI_ZIGZAG, 2500, 2500));
-  check_ranks(p, p.expected_all(), shard, 1, false);
+  check_ranks(p, p.expected(), shard, 1, false);
 }

@@ -1,50 +1,20 @@
-// heed_project: rows times a prepared matrix, against the oracle and by what it is for.
+// heed_project: rows times a prepared matrix, beyond random ones (tests/operations/test_sweep.cpp).
 #include "tests/dense/kinds.hpp"
-#include "tests/problem/projection.hpp"
-#include "tests/support/contexts.hpp"
 
 using namespace heed_test;
 
 namespace {
-
-void check_projection(Projection& p) {
-  on_every_isa(p, [&](const Numbers& got, std::size_t n) {
-    check_elements("y", got, p.expected_on(isa_names()[n]));
-  });
-}
 
 constexpr std::uint32_t kTypes[] = {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16,
                                     HEED_DTYPE_F16};
 
 }  // namespace
 
-TEST_CASE("random projections: every size, type and layout, by every product", "[project]") {
-  Report report("project");
-  Contexts contexts;
-  for (std::uint64_t seed = 1; seed <= count(400); ++seed) {
-    Projection p = draw_projection(seed);
-    INFO("seed " << seed << ": " << line_of(p));
-    Random random(seed ^ 0x5eed);
-    Choices choices = draw_choices(random);
-    on_every_isa(p, [&](const Numbers& got, std::size_t n) {
-      const char* const isa = IsaContexts::name(n);
-      report.add(n,
-                 check_elements("y", got, p.expected_on(isa), Unspecified::kAllowed));
-      check_same("other threads", p.run_all(contexts.get(isa, choices)), got);
-    });
-    for (std::size_t i = 1; i < heed_product_count(); ++i) {
-      choices.product = heed_product_name(i);
-      const Numbers got = p.run_all(contexts.get(isa_names().back(), choices));
-      check_elements(choices.product, got, p.expected(), Unspecified::kAllowed);
-    }
-  }
-}
-
 TEST_CASE("tasks of many tiles of weights, both ways", "[project]") {
   if (small()) return;
   for (const std::uint32_t dtype : kTypes) {
     Projection p({1, 29, 300, 700}, dtype);
-    check_projection(p);
+    check_problem(p);
   }
 }
 
@@ -55,7 +25,7 @@ TEST_CASE("an infinity is not lost where it meets a subnormal number", "[project
   p.w.each([&](Index m, Index i, Index o) {
     if (i == 140) p.w.set(m, i, o, 0x1p-129);
   });
-  check_projection(p);
+  check_problem(p);
   for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
     p.run_all(plain_contexts()[n]);
     p.y.each([&](const Axes& at) {

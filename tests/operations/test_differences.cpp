@@ -194,7 +194,7 @@ bool has_differences(AnyProblem& p) {
 
 // ---- What is differentiated ----
 
-Expected outputs_of(BackwardProblem& p) { return p.forward.expected_all(); }
+Expected outputs_of(BackwardProblem& p) { return p.forward.expected(); }
 Expected outputs_of(BlockBackwardCall& p) {
   GivenBlock given = p.block.given();
   given.attention.lse = HEED_LAYOUT_INIT;

@@ -31,8 +31,6 @@ void check_numbers(const char* isa, const Numbers& got, const std::vector<Elemen
 
 Problem& attention_of(Problem& p) { return p; }
 Problem& attention_of(Block& block) { return block.attention; }
-Expected expected(Problem& p) { return p.expected_all(); }
-Expected expected(Block& block) { return block.expected(); }
 
 /// Compares out, or the weights at some point on the way, with answers; of weights those of these
 /// rows.
@@ -43,7 +41,7 @@ void check_answers(Runnable& p, const Answers& answers, double digit,
   const bool weights = point != HEED_WEIGHTS_NONE;
   attention_of(p).want_nothing_else();
   if (weights) attention_of(p).want_weights(point, HEED_DTYPE_DEFAULT, Arrangement::kDefault, rows);
-  const Expected want = expected(p);
+  const Expected want = p.expected();
   for (const char* const isa : isa_names()) {
     const Outputs got = p.run_all(isa);
     check_results(isa, run(p, make_context(isa)), wanted(want), isa);
@@ -210,7 +208,7 @@ TEST_CASE("the sentence, every word a query: its last row is the vector query", 
   copy(kSentence, p.query);
   copy(kSentence, p.key);
   copy(kValues, p.value);
-  const Element want = p.expected_all().out.back();
+  const Element want = p.expected().out.back();
   on_every_isa(p, [&](const Outputs& got) {
     INFO(got.out[5]);
     CHECK(std::fabs(got.out[5] - 0.307789757) <= want.bound + kDigit / 2);
@@ -251,4 +249,3 @@ TEST_CASE("inputs and their matrices, as rows and as a block", "[examples]") {
     check_vector_queries(rows);
   }
 }
-

@@ -71,18 +71,6 @@ TEST_CASE("gradients through factors that have no reciprocal, or are no normal n
 
 // ---- Dense attention ----
 
-TEST_CASE("gradients of sequences longer than a split, a tile and a fold", "[backward][large]") {
-  for (const auto& [queries, keys, heads] : std::vector<std::array<Index, 3>>{
-           {1100, 130, 1}, {60, 4200, 1}, {3, 4300, 4}, {400, 70, 3}}) {
-    if ((small() && queries > 1000) || (brief() && queries > 5)) continue;
-    Sizes sizes = {queries, keys, 8, 8, 1, heads, 1};
-    Problem forward = filled(sizes, 5);
-    forward.desc.softcap = 20;
-    BackwardProblem p = all_gradients_of(std::move(forward));
-    check_problem(p);
-  }
-}
-
 // ---- Blocks ----
 
 TEST_CASE("the gradient of a matrix over more rows than a product takes", "[backward][large]") {
@@ -166,17 +154,6 @@ TEST_CASE("gradients of two edges, by hand", "[backward]") {
   check(kGraphQuery, {0, 0, s[0] * k[0] + s[1] * k[1]});
   check(kGraphKey, {s[0] * q, s[1] * q, 0});
   check(kGraphValue, {a, 1 - a, 0});
-}
-
-TEST_CASE("a bias that more heads share than a panel has, has the gradient of all", "[backward]") {
-  for (const Index heads : {3, 61, 130}) {
-    GraphProblem p(random_edges(9, 40, 3), graph_desc(heads, 2, 1));
-    p.desc.edge_bias.stride_row = 1;
-    p.add({kGraphEdgeBias});
-    p.fill(7);
-    GraphBackwardProblem gradients = all_gradients_of(std::move(p));
-    check_problem(gradients);
-  }
 }
 
 // A float32 beside such a log-sum-exp has lost digits that probabilities show.

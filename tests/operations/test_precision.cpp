@@ -34,16 +34,6 @@ void for_each_with_pairs(Check&& check) {
 
 // ---- Against the oracle ----
 
-Expected expected(Problem& p, heed_precision precision) {
-  if (precision == HEED_PRECISION_EXACT) return p.expected_exact();
-  if (precision == HEED_PRECISION_HIGH) return p.expected_high();
-  return precision == HEED_PRECISION_MEDIUM ? p.expected_medium() : p.expected_all();
-}
-Expected expected(Block& block, heed_precision precision) {
-  if (precision == HEED_PRECISION_HIGH) return block.expected_high();
-  return precision == HEED_PRECISION_MEDIUM ? block.expected_medium() : block.expected();
-}
-
 /// Whether that precision has bounds of its own on an instruction set: elsewhere nothing is
 /// rounded, as sweeps see. `exact` has them where 16 bits are multiplied by parts.
 bool has_bounds(const std::string& isa, heed_precision precision) {
@@ -56,7 +46,7 @@ void check_precision(Runnable& p, heed_precision precision) {
   const auto isas = isa_names();
   if (std::none_of(isas.begin(), isas.end(), [&](auto isa) { return has_bounds(isa, precision); }))
     return;
-  const Wanted want = wanted(expected(p, precision));
+  const Wanted want = wanted(p.expected(precision));
   for (const char* const isa : isas) {
     if (!has_bounds(isa, precision)) continue;
     INFO("precision " << precision);
@@ -328,7 +318,7 @@ TEST_CASE("pairs: what is computed apart leaves the rest as it is, whatever the 
   for (const Case& c : cases()) {
     INFO(c.name);
     Problem p = c.make();
-    check_problem(p, nullptr, Unspecified::kAllowed);
+    check_problem(p, Unspecified::kAllowed);
     for_each_with_pairs([&](const char* isa, const char*) {
       const Outputs want = p.run_all(isa);
       for (const std::uint32_t tile_q : {48U, 144U})
@@ -410,7 +400,7 @@ TEST_CASE("gradients of pairs: a head that is not finite is computed without the
       Tensor* const all[] = {&p.forward.query, &p.forward.key,  &p.forward.value,
                              &p.grad_out,      &*p.forward.lse, &*p.grad_lse};
       all[tensor]->set({1, 1, 3, 0}, special);
-      check_problem(p, nullptr, Unspecified::kAllowed);
+      check_problem(p, Unspecified::kAllowed);
       const bool of_keys = tensor == 1 || tensor == 2;
       for_each_with_pairs([&](const char* isa, const char*) {
         const Gradients pairs = finite.run(make_context(isa));

@@ -82,8 +82,8 @@ bool check_bounds(const std::string& what, const Results& got, const Wanted& wan
   double worst = 0;
   for (const Result& result : got) {
     const std::vector<Element> elements = want(isa, result);
-    const double ratio = check_elements(what + ", " + result.name, result.numbers,
-                                        elements, Unspecified::kAllowed);
+    const double ratio =
+        check_elements(what + ", " + result.name, result.numbers, elements, Unspecified::kAllowed);
     sweep.options.add(result.name, ratio);
     worst = std::max(worst, ratio);
     sweep.elements += elements.size();
@@ -104,7 +104,8 @@ std::vector<const char*> options_of(const AnyProblem&) {
 /// Products that are not heed's own are as right, to other bits.
 template <class AnyProblem>
 constexpr bool kMultiplies =
-    std::is_same_v<AnyProblem, Block> || std::is_same_v<AnyProblem, BlockBackwardCall>;
+    std::is_same_v<AnyProblem, Block> || std::is_same_v<AnyProblem, BlockBackwardCall> ||
+    std::is_same_v<AnyProblem, Projection>;
 
 /// Runs a problem of a seed everywhere, and says whether all was right.
 template <class AnyProblem>
@@ -175,6 +176,10 @@ TEST_CASE("random problems of sizes about those of vectors, panels and steps", "
   sweep_seeds(count_forms(1600), drawn<Lengths::kEdges>);
 }
 
+TEST_CASE("random problems that threads share", "[sweep][forms][large]") {
+  sweep_seeds(count_forms(640), drawn<Lengths::kLarge>);
+}
+
 TEST_CASE("random problems that may have nothing at all", "[sweep][forms][zero]") {
   sweep_seeds(count_forms(8000), drawn<Lengths::kSmall>);
   sweep_seeds(count_forms(8000),
@@ -197,6 +202,9 @@ TEST_CASE("random graphs and random attention over them", "[sweep][graphs]") {
 
 TEST_CASE("gradients of random problems of every form", "[sweep][backward][forms]") {
   sweep_seeds(count_forms(20000), draw_any_gradients, true);
+  sweep_seeds(
+      count_forms(640), [](std::uint64_t seed) { return draw_gradients(seed, Lengths::kLarge); },
+      false, 5);
 }
 
 TEST_CASE("gradients of random blocks of every form", "[sweep][backward][blocks]") {
@@ -205,8 +213,15 @@ TEST_CASE("gradients of random blocks of every form", "[sweep][backward][blocks]
 
 TEST_CASE("gradients over random graphs", "[sweep][backward][graphs]") {
   sweep_seeds(count_forms(5000), draw_graph_gradients);
-  sweep_seeds(count(40),
-              [](std::uint64_t seed) { return draw_graph_backward(seed, Graphs::kHub); });
+  sweep_seeds(count(400),
+              [](std::uint64_t seed) { return draw_graph_backward(seed, Graphs::kEdges); });
+  sweep_seeds(
+      count(40), [](std::uint64_t seed) { return draw_graph_backward(seed, Graphs::kHub); }, false,
+      2);
+}
+
+TEST_CASE("random products with prepared matrices", "[sweep][project]") {
+  sweep_seeds(count(400), draw_projection);
 }
 
 TEST_CASE("random merges", "[sweep][merge]") { sweep_seeds(count(1000), draw_merge); }

@@ -23,51 +23,6 @@ void check_shared(AnyProblem p) {
   }
 }
 
-/// One head, many, few rows of many keys, and few of few; small: those of many heads.
-std::vector<Sizes> all_sizes() {
-  Sizes one_head = {500, 700, 24, 20};
-  one_head.causal = HEED_CAUSAL_TOP_LEFT;
-  Sizes grouped = {150, 210, 32, 24, 2, 8, 2};
-  grouped.causal = HEED_CAUSAL_BOTTOM_RIGHT;
-  Sizes masked_rows = {140, 90, 32, 32, 2, 2, 2};
-  masked_rows.causal = HEED_CAUSAL_OFFSET;
-  masked_rows.causal_offset = -30;
-  const Sizes many = {60, 70, 12, 9, 3, 6, 2};
-  const Sizes tiny = {4, 9, 8, 8, 40, 16, 16};
-  const Sizes decoding = {1, 1500, 64, 64, 3, 8, 2};
-  const Sizes one_row = {1, 700, 64, 64, 1, 71, 1};
-  const Sizes wide = {5, 400, 40, 256};
-  if (small()) return {many, tiny};
-  return {one_head, grouped, masked_rows, many, tiny, decoding, one_row, wide};
-}
-
-/// All the weight of a panel of keys at once, with much of everything.
-Problem attention_of(const Sizes& sizes, bool options) {
-  Problem p = filled(sizes, 61, 1.5F);
-  if (!options) return p;
-  p.desc.softcap = 20;
-  p.add_mask({1, 1, 1, sizes.key_length}).set({0, 0, 0, sizes.key_length / 2}, 0);
-  for (Index h = 0; h < sizes.query_heads; ++h) p.sinks.numbers.push_back(h % 2 == 0 ? 1 : -1);
-  want_all(p);
-  return p;
-}
-
-/// With a bias that repeats over batch, heads and perhaps rows, and keys that nobody attends and
-/// that hold NaN: their blocks are summed pair by pair.
-BackwardProblem gradients_of_all(const Sizes& sizes, Index bias_rows) {
-  Problem forward = filled(sizes, 21);
-  forward.desc.softcap = 10;
-  forward.add_bias({1, 1, bias_rows, sizes.key_length})
-      .set_where([](const Axes& at) { return at[3] == 3 || at[3] == 67; }, -kInfinity);
-  for (Index h = 0; h < sizes.query_heads; ++h) forward.sinks.numbers.push_back(0.1);
-  BackwardProblem p(std::move(forward), 1);
-  p.give_grad_lse(101);
-  p.want_all();
-  p.attend(plain_contexts()[0]);
-  for (const Index j : {3, 67}) p.forward.key.set({0, 0, j, 0}, kNaN);
-  return p;
-}
-
 /// Every product is cut into tasks.
 Block block_of(std::uint32_t combine, std::uint32_t dtype, Index length) {
   BlockChoice choice = choice_of(dtype);
@@ -84,13 +39,11 @@ Block block_of(std::uint32_t combine, std::uint32_t dtype, Index length) {
 }  // namespace
 
 TEST_CASE("threads, executors and tiles change no bit of attention", "[same][threads]") {
-  for (const Sizes& sizes : all_sizes())
-    for (const Kind& kind : kinds()) {
-      if (kind.types.query != 0 && sizes.query_length != 60) continue;
-      Sizes typed = sizes;
-      typed.types = kind.types;
-      for (const bool options : {false, true}) check_shared(attention_of(typed, options));
-    }
+  for (std::uint64_t seed = 1; seed <= count(40); ++seed) {
+    check_shared(drawn<Lengths::kLarge>(seed));
+    check_shared(drawn<Lengths::kEdges>(seed));
+    check_shared(drawn<Lengths::kLong>(seed));
+  }
 }
 
 TEST_CASE("threads, executors and tiles change no bit of a block", "[same][threads]") {
@@ -111,16 +64,9 @@ TEST_CASE("threads, executors and tiles change no bit over a graph", "[same][thr
 }
 
 TEST_CASE("threads, executors and tiles change no bit of a gradient", "[backward][same][threads]") {
-  Sizes long_head = {1300, 150, 8, 8};
-  long_head.causal = HEED_CAUSAL_TOP_LEFT;
-  const Sizes long_keys = {5, 4200, 6, 6, 1, 4, 1};
-  const Sizes many = {60, 70, 12, 9, 3, 6, 2};
-  for (const Sizes& sizes : {many, long_head, long_keys}) {
-    if (small() && sizes.query_length != 60) break;
-    check_shared(gradients_of_all(sizes, 1));
-  }
-  // Its parts are tasks of their own only where there are threads for them.
-  check_shared(gradients_of_all(many, 60));
+  for (std::uint64_t seed = 1; seed <= count(40); ++seed)
+    for (const Lengths lengths : {Lengths::kLarge, Lengths::kLong, Lengths::kShared})
+      check_shared(draw_gradients(seed, lengths));
 }
 
 TEST_CASE("threads, executors and tiles change no bit of a gradient of a block",

@@ -16,15 +16,10 @@
 //    rounds.
 //
 // 2. <grad_out, value> - delta, delta = <grad_out, out> - grad_lse, is a sum of 2 Dv products and
-//    one number. In whatever order they are added, each sees its product's rounding, Dv + 1
-//    additions at most, and grad_lse its conversion:
-//
-//        gamma(Dv + 4) (sum |grad_out| |value| + sum |grad_out| |out| + |grad_lse|)
-//
-//    The bound is relative to the sizes of the terms, so it holds where they cancel. In a block
-//    heed has computed values, out and grad_out itself: what is off by e_a and e_b moves a product
-//    by e_a |b| + |a| e_b + e_a e_b, and sizes are those of |a| + e_a and |b| + e_b. An lse that is
-//    off by e moves l by e log2(e).
+//    one number, in whatever order they are added (bounded.hpp); grad_lse sees its conversion
+//    besides. The bound is relative to the sizes of the terms, so it holds where they cancel. In a
+//    block heed has computed values, out and grad_out itself, and an lse that is off by e moves l
+//    by e log2(e).
 //
 // 3. The gradient of z = s / temperature is the product of both; times the derivative of the score
 //    function, which says itself how far off it is for a score that is off, it is that of s, times
@@ -65,34 +60,6 @@ struct RowGiven {
   Wide grad_lse;
 };
 
-/// A sum of products of numbers that are off, before heed's roundings.
-template <class Wide>
-struct MovedSum {
-  Wide value = 0;
-  Wide size = 0;   ///< of the terms
-  Wide moved = 0;  ///< infinite: nobody knows
-
-  void add(const Bounded<Wide>& a, const Bounded<Wide>& b) {
-    const Wide term = a.value * b.value;
-    value += term;
-    const auto vague = [](const Bounded<Wide>& x, const Bounded<Wide>& y) {
-      return std::isinf(y.value) && x.bound > 0 && std::fabs(x.value) <= x.bound;
-    };
-    const bool unknown = std::isinf(a.bound) || std::isinf(b.bound) || vague(a, b) || vague(b, a);
-    Wide away = 0;
-    if (unknown)
-      away = kInfinite<Wide>;  // not 0 times an infinite bound, which is NaN
-    else if (std::isfinite(term))
-      away = std::fabs(a.value) * b.bound + a.bound * std::fabs(b.value) + a.bound * b.bound;
-    size += std::fabs(term) + away;
-    moved += away;
-  }
-  void add(Wide exact) {
-    value += exact;
-    size += std::fabs(exact);
-  }
-};
-
 /// What one pair passes on.
 template <class Wide>
 struct PairGradient {
@@ -122,8 +89,9 @@ class BackwardRow {
   BackwardRow(const Head<Real>& head, Index i, Index width, const RowGiven<Wide>& given,
               const ScoreModel& derivative)
       : head_(head), i_(i), width_(width), given_(given), derivative_(derivative) {
-    delta_.add(-given.grad_lse);
-    for (Index x = 0; x < width; ++x) delta_.add(given.grad_out[x], given.out[x]);
+    minus_delta_.add(exact(given.grad_lse));
+    for (Index x = 0; x < width; ++x)
+      minus_delta_.add({-given.grad_out[x].value, given.grad_out[x].bound}, given.out[x]);
     const bool float32 = dtype_of(head.desc().lse.dtype, real_dtype(head.desc())) == HEED_DTYPE_F32;
     if (std::fabs(given.lse.value) > (float32 ? kFarLse<float> : kFarLse<double>)) weigh_again();
   }
@@ -176,8 +144,7 @@ class BackwardRow {
     if (is_unspecified(given_.lse)) return unknown();
     if (nothing()) return {0, 0};
     if (!std::isfinite(given_.lse.value)) return nan();
-    const Number minus_delta = difference({});
-    return product<Real>(weight(head_.sink(), again_.weight.size() - 1), minus_delta);
+    return product<Real>(weight(head_.sink(), again_.weight.size() - 1), minus_delta_.result(4));
   }
 
   /// -(gradient of z) z, which is temperature times that of temperature
@@ -251,28 +218,17 @@ class BackwardRow {
 
   /// See 2.
   Number gradient_of_weight(Index j) const {
-    MovedSum<Wide> sum;
+    BoundedSum<Real> sum = minus_delta_;
     for (Index x = 0; x < width_; ++x) {
       const Number a = given_.grad_out[x];
       const Number b = head_.value(j, x);
-      sum.add(a, b);
-      if (head_.pairs())
-        sum.moved += flushed(a.value) * std::fabs(b.value) + flushed(b.value) * std::fabs(a.value) +
-                     2 * kTiny;
+      Number term = product<Real>(a, b);
+      if (head_.pairs() && std::isfinite(term.value))
+        term.bound += flushed(a.value) * std::fabs(b.value) +
+                      flushed(b.value) * std::fabs(a.value) + 2 * kTiny;
+      sum.add(term);
     }
-    return difference(sum);
-  }
-
-  /// sum - delta
-  Number difference(const MovedSum<Wide>& sum) const {
-    const Wide all = sum.size + delta_.size;
-    const Wide value = sum.value - delta_.value;
-    if (std::isinf(sum.moved) || std::isinf(delta_.moved)) return unknown();
-    if (!std::isfinite(all)) return std::isnan(value) ? nan() : Number{value, 0};
-    if (all >= Arithmetic<Real>::kMax) return unknown();
-    const auto width = static_cast<Wide>(width_);
-    return {value, sum.moved + delta_.moved + gamma_of<Real>(width + 4) * all +
-                       2 * width * Arithmetic<Real>::kUnderflow};
+    return sum.result(4);
   }
 
   /// The derivative of the score function.
@@ -292,7 +248,7 @@ class BackwardRow {
   const Index width_;
   const RowGiven<Wide> given_;
   const ScoreModel& derivative_;
-  MovedSum<Wide> delta_;
+  BoundedSum<Real> minus_delta_;
   Softmax<Wide> again_;              ///< of the attended keys, and last of the sink; else empty
   std::vector<std::size_t> number_;  ///< of every key among these
 };

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/oracle/arithmetic.hpp"
+#include "tests/oracle/rounding.hpp"
 
 namespace heed_test {
 
@@ -17,6 +17,11 @@ template <class Wide>
 inline constexpr Bounded<Wide> kUnbounded = {0, kInfinite<Wide>};
 template <class Wide>
 inline constexpr Bounded<Wide> kNotANumber = {std::numeric_limits<Wide>::quiet_NaN(), 0};
+
+template <class Wide>
+Bounded<Wide> exact(Wide x) {
+  return {x, 0};
+}
 
 template <class Wide>
 bool is_unspecified(const Bounded<Wide>& x) {
@@ -75,12 +80,42 @@ Bounded<Wide> product(const Bounded<Wide>& a, const Bounded<Wide>& b) {
                                    moved + A::kUnit * (std::fabs(value) + moved) + A::kUnderflow);
 }
 
+/// How products multiply that are summed.
+struct Multiplied {
+  bool pairs = false;   ///< of bfloat16
+  bool rounds = false;  ///< to it, first
+  Parts parts = {};     ///< or numbers as so many parts
+};
+
 /// A sum in any order: of n terms each sees n - 1 additions at most, gamma(n - 1), and zeros among
 /// them change nothing. Products may be fused with additions, which only leaves roundings out.
+///
+/// Pairs of bfloat16 sum in an order of their own, and an empty sum and a bias come to it: two more
+/// roundings at most. (AMX sums even and odd terms apart, and then both. BFDOT rounds to odd, which
+/// loses twice as much, but half as often: once the two products of a pair, once their sum with the
+/// others.) Subnormal factors and sums count as 0: |x w| < kSmallest (|x| + |w|), and kSmallest for
+/// every sum. Where factors are rounded to bfloat16 first they are off by that. Parts of numbers
+/// are pairs, too; what they leave out, and how many terms they make of one, rounding.hpp says.
 template <class Real>
 class BoundedSum {
  public:
   using Wide = typename Arithmetic<Real>::Wide;
+
+  explicit BoundedSum(const Multiplied& as = {})
+      : parts_(as.parts), pairs_(as.pairs || as.parts.count > 0) {}
+
+  /// a b, multiplied as the sum says.
+  void add(const Bounded<Wide>& a, const Bounded<Wide>& b) {
+    Bounded<Wide> term = product<Real>(a, b);
+    if (pairs_ && std::isfinite(term.value) && !is_unspecified(term)) {
+      const Wide x = std::fabs(a.value) + a.bound;
+      const Wide y = std::fabs(b.value) + b.bound;
+      term.bound += left_out<Wide>(parts_) * x * y +
+                    flushes_of<Wide>(parts_) * Arithmetic<Real>::kSmallest * (x + y + 1);
+      more_ += terms_of<Wide>(parts_) - 1;
+    }
+    add(term);
+  }
 
   void add(const Bounded<Wide>& term) { add(term, std::fabs(term.value) + term.bound); }
 
@@ -107,13 +142,16 @@ class BoundedSum {
     if (above_ && below_) return kNotANumber<Wide>;
     if (above_ || below_) return {above_ ? kInfinite<Wide> : -kInfinite<Wide>, 0};
     if (terms_ == 0) return {0, 0};
-    const Wide n = terms_ - 1 + roundings;
+    const Wide n = terms_ - 1 + roundings + more_ + (pairs_ ? 2 : 0);
     if (n * Arithmetic<Real>::kUnit >= static_cast<Wide>(0.5)) return kUnbounded<Wide>;
     return finite_or_unbounded<Real>(value_, bound_ + gamma_of<Real>(n) * magnitude_);
   }
 
  private:
+  Parts parts_;
+  bool pairs_;
   Wide terms_ = 0;
+  Wide more_ = 0;  ///< terms that products are made of
   Wide value_ = 0;
   Wide bound_ = 0;
   Wide magnitude_ = 0;

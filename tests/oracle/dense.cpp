@@ -116,30 +116,15 @@ Expected expect(const Given& given) {
   return expected;
 }
 
-Expected expect_medium(const heed_attention_desc& desc, const heed_attention_args& args,
-                       const ScoreModel& function) {
-  Given given{desc, args, function};
-  given.pairs = given.rounds = true;
-  return Oracle<float>(given).run();
-}
-
-Expected expect_high(const heed_attention_desc& desc, const heed_attention_args& args,
-                     const ScoreModel& function) {
-  Given given{desc, args, function};
-  given.parts.count = 2;
-  return Oracle<float>(given).run();
-}
-
-Expected expect_exact(const heed_attention_desc& desc, const heed_attention_args& args,
-                      const ScoreModel& function) {
-  Given given{desc, args, function};
-  given.parts = {desc.key.dtype == HEED_DTYPE_BF16 ? 1 : 2, true};
-  return Oracle<float>(given).run();
-}
-
 Expected expect(const heed_attention_desc& desc, const heed_attention_args& args,
-                const ScoreModel& function) {
-  return expect(Given{desc, args, function});
+                const ScoreModel& function, heed_precision precision) {
+  Given given{desc, args, function};
+  if (precision == HEED_PRECISION_DEFAULT) return expect(given);
+  given.pairs = given.rounds = precision == HEED_PRECISION_MEDIUM;
+  if (precision == HEED_PRECISION_HIGH) given.parts.count = 2;
+  if (precision == HEED_PRECISION_EXACT)
+    given.parts = {desc.key.dtype == HEED_DTYPE_BF16 ? 1 : 2, true};
+  return Oracle<float>(given).run();
 }
 
 }  // namespace heed_test

@@ -10,7 +10,7 @@
 //   oracle/row.hpp          what a row adds to every output
 //   oracle/columns.hpp      what rows add to the sums of columns
 //   oracle/element.hpp      the last rounding, and how results compare
-//   oracle/arithmetic.hpp   what is known about heed's arithmetic
+//   oracle/rounding.hpp     what is known about heed's arithmetic
 //
 // Every bound is derived, in the header that computes it; none is tuned.
 #pragma once
@@ -61,21 +61,12 @@ struct Expected {
   }
 };
 
-/// All outputs of a problem and their bounds. `function` says what args.score_function does.
+/// All outputs of a problem and their bounds. `function` says what args.score_function does. Of a
+/// precision that is asked for: HIGH, of float32, and EXACT, of bfloat16 or float16 alone, on
+/// instruction sets that multiply parts; MEDIUM, of float32, on those that multiply pairs.
 Expected expect(const heed_attention_desc& desc, const heed_attention_args& args,
-                const ScoreModel& function = nullptr);
+                const ScoreModel& function = nullptr,
+                heed_precision precision = HEED_PRECISION_DEFAULT);
 Expected expect(const Given& given);
-
-/// The same for float32 with HEED_PRECISION_HIGH on those that multiply parts.
-Expected expect_high(const heed_attention_desc& desc, const heed_attention_args& args,
-                     const ScoreModel& function);
-
-/// The same for bfloat16 or float16 alone with HEED_PRECISION_EXACT on those.
-Expected expect_exact(const heed_attention_desc& desc, const heed_attention_args& args,
-                      const ScoreModel& function);
-
-/// The same for float32 with HEED_PRECISION_MEDIUM on instruction sets that multiply pairs.
-Expected expect_medium(const heed_attention_desc& desc, const heed_attention_args& args,
-                       const ScoreModel& function);
 
 }  // namespace heed_test

@@ -1,8 +1,49 @@
 #include "tests/oracle/graph.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "tests/oracle/graph_steps.hpp"
 
 namespace heed_test {
+
+void EdgeList::add(Index source, Index destination) {
+  sources.push_back(source);
+  destinations.push_back(destination);
+}
+
+std::vector<std::vector<Index>> incoming(const EdgeList& edges) {
+  std::vector<std::vector<Index>> into(static_cast<std::size_t>(edges.nodes));
+  for (Index e = 0; e < edges.size(); ++e)
+    into[static_cast<std::size_t>(edges.destinations[static_cast<std::size_t>(e)])].push_back(e);
+  const auto source = [&](Index e) { return edges.sources[static_cast<std::size_t>(e)]; };
+  for (std::vector<Index>& all : into) {
+    std::sort(all.begin(), all.end(), [&](Index a, Index b) {
+      return std::make_pair(source(a), a) < std::make_pair(source(b), b);
+    });
+    if (edges.unique)
+      all.erase(std::unique(all.begin(), all.end(),
+                            [&](Index a, Index b) { return source(a) == source(b); }),
+                all.end());
+  }
+  return into;
+}
+
+Source rows_source(const void* data, const heed_layout& layout, Index heads, Index features,
+                   std::uint32_t default_dtype) {
+  Source source = source_of(data, layout, heads, 0, features, true);
+  source.dtype = dtype_of(layout.dtype, default_dtype);
+  return source;
+}
+
+Source matrix_source(const void* data, const heed_matrix_layout& layout, Index in, Index out,
+                     std::uint32_t real) {
+  const bool contiguous = layout.reserved == HEED_STRIDES_DEFAULT && layout.stride_matrix == 0 &&
+                          layout.stride_in == 0 && layout.stride_out == 0;
+  const std::uint32_t dtype = dtype_of(layout.dtype, real);
+  if (contiguous) return {data, dtype, {in * out, 0, out, 1}};
+  return {data, dtype, {layout.stride_matrix, 0, layout.stride_in, layout.stride_out}};
+}
 
 Expected expect(const GraphGiven& given) {
   return is_float64(given.desc) ? GraphOracle<double>(given).run()

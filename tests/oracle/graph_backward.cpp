@@ -104,7 +104,6 @@ class GraphBackwardOracle {
 
  private:
   using A = Arithmetic<Real>;
-  static Number exact(Wide x) { return {x, 0}; }
 
   // ---- Where gradients lie ----
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/oracle/arithmetic.hpp"
 #include "tests/oracle/inputs.hpp"
+#include "tests/oracle/rounding.hpp"
 
 namespace heed_test {
 

@@ -1,6 +1,6 @@
 // Products of rows with matrices: queries, keys and values from data, and what edges add to them.
 //
-// A number x W + b is a sum of products, of x that are off after the first step: multihead_sum.hpp.
+// A number x W + b is a sum of products, of x that are off after the first step: bounded.hpp.
 // 16-bit numbers are widened exactly.
 //
 // Edges. heed is free to compute q (k + f W) and p (v + f W), or q k + (q W^T) f and
@@ -13,10 +13,8 @@
 #include <limits>
 #include <vector>
 
-#include "tests/oracle/arithmetic.hpp"
 #include "tests/oracle/bounded.hpp"
 #include "tests/oracle/graph_inputs.hpp"
-#include "tests/oracle/multihead_sum.hpp"
 
 namespace heed_test {
 
@@ -24,10 +22,11 @@ namespace heed_test {
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Bounded<Wide> projected(const Bounded<Wide>* x, Index width, const Source& matrix, Index m,
                         Index out, const Wide* bias) {
-  Terms<Real> terms;
-  for (Index i = 0; i < width; ++i) terms.add(x[i], static_cast<Wide>(matrix.at(m, 0, i, out)));
-  if (bias != nullptr) terms.add(*bias);
-  return terms.sum();
+  BoundedSum<Real> terms;
+  for (Index i = 0; i < width; ++i)
+    terms.add(x[i], exact(static_cast<Wide>(matrix.at(m, 0, i, out))));
+  if (bias != nullptr) terms.add(exact(*bias));
+  return terms.result();
 }
 
 /// What edges add to keys or values: their data, and the matrix that it is multiplied with. Without
@@ -72,24 +71,17 @@ EdgeTerms<Wide> edge_terms(const GraphGiven& given, const void* matrix,
 /// as an infinity or as NaN, one way or the other, but where a NaN makes it one for certain.
 template <class Real, class NumberOf, class Wide = typename Arithmetic<Real>::Wide>
 Bounded<Wide> edge_sum(const EdgeTerms<Wide>& terms, Index column, NumberOf&& number_of) {
-  using A = Arithmetic<Real>;
-  Wide sum = 0;
-  Wide magnitude = 0;
-  Wide moved = 0;
+  BoundedSum<Real> sum;
   bool nan = false;
   for (Index i = 0; i < terms.width; ++i) {
     const Bounded<Wide> f = number_of(i);
     const Wide w = terms.weight(i, column);
     nan = nan || std::isnan(f.value) || std::isnan(w);
-    sum += f.value * w;
-    magnitude += std::fabs(f.value * w);
-    moved += f.bound == 0 ? 0 : f.bound * std::fabs(w);
+    sum.add(f, exact(w));
   }
-  const auto width = static_cast<Wide>(terms.width);
-  if (nan) return {std::numeric_limits<Wide>::quiet_NaN(), 0};
-  if (!std::isfinite(magnitude)) return kUnbounded<Wide>;
-  const Wide rounding = gamma_of<Real>(width + 2) * (magnitude + moved);
-  return bounded<Real>(sum, rounding + moved + A::kUnderflow * (width + 1), magnitude);
+  const Bounded<Wide> result = sum.result(2);
+  if (nan) return kNotANumber<Wide>;
+  return std::isfinite(result.value) ? result : kUnbounded<Wide>;
 }
 
 }  // namespace heed_test

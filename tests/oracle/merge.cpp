@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/oracle/arithmetic.hpp"
+#include "tests/oracle/rounding.hpp"
 
 namespace heed_test {
 namespace {
@@ -84,7 +84,7 @@ Element mean_of(const Shares& shares, const std::vector<Exact>& numbers, std::ui
 }  // namespace
 
 Expected expect_merge(const heed_merge_desc& desc, const std::vector<Source>& outs,
-                           const std::vector<Source>& lses) {
+                      const std::vector<Source>& lses) {
   Expected want;
   const std::uint32_t out_dtype = dtype_of(desc.out.dtype, HEED_DTYPE_F32);
   const std::uint32_t lse_dtype = dtype_of(desc.lse.dtype, HEED_DTYPE_F32);

@@ -133,9 +133,9 @@ class BlockOracle {
       to[o] = sums[size(o)] + (w.bias.data != nullptr ? w.bias.at(0, 0, 0, o) : 0);
   }
 
-  static Bounded<Wide> with_bias(Terms<Real>& terms, const GivenMatrix& w, Index o) {
-    if (w.bias.data != nullptr) terms.add(static_cast<Wide>(w.bias.at(0, 0, 0, o)));
-    return terms.sum();
+  static Bounded<Wide> with_bias(BoundedSum<Real>& terms, const GivenMatrix& w, Index o) {
+    if (w.bias.data != nullptr) terms.add(exact(static_cast<Wide>(w.bias.at(0, 0, 0, o))));
+    return terms.result();
   }
 
   /// Where hard attention may choose another key, its value is as good: the bound reaches there.
@@ -180,7 +180,8 @@ class BlockOracle {
 
   void combine_row(const std::vector<Heads<Wide>>& row, bool written,
                    std::vector<Element>& out) const {
-    std::vector<Terms<Real>> terms = product_ ? times_w_out(row) : std::vector<Terms<Real>>();
+    std::vector<BoundedSum<Real>> terms =
+        product_ ? times_w_out(row) : std::vector<BoundedSum<Real>>();
     for (Index o = 0; o < out_width(); ++o) {
       const Bounded<Wide> y = product_ ? with_bias(terms[size(o)], block_.w_out, o)
                               : block_.combine == HEED_COMBINE_HEADS
@@ -193,10 +194,10 @@ class BlockOracle {
   }
 
   /// HEED_COMBINE_CONCAT has one matrix for all heads, HEED_COMBINE_TENSOR one for each.
-  std::vector<Terms<Real>> times_w_out(const std::vector<Heads<Wide>>& row) const {
+  std::vector<BoundedSum<Real>> times_w_out(const std::vector<Heads<Wide>>& row) const {
     const std::uint32_t heads = in_bfloat16_ ? std::uint32_t{HEED_DTYPE_BF16} : real_dtype(d_);
     const Multiplied as = multiplied(heads, block_.w_out.matrix.dtype);
-    std::vector<Terms<Real>> terms(size(block_.w_out.out), Terms<Real>(as));
+    std::vector<BoundedSum<Real>> terms(size(block_.w_out.out), BoundedSum<Real>(as));
     for (Index h = 0; h < heads_; ++h)
       for (Index x = 0; x < width_; ++x) {
         const Wide* const w = tensor_ ? w_out_[size(h)].row(x) : w_out_[0].row(h * width_ + x);

@@ -124,9 +124,10 @@ class BlockBackwardOracle {
   }
 
   Number times_w_out(Index t, Index i) const {
-    Terms<Real> terms;
-    for (Index o = 0; o < block_.w_out.out; ++o) terms.add({grad_out(t, o), 0}, w_out(i, o));
-    return terms.sum();
+    BoundedSum<Real> terms;
+    for (Index o = 0; o < block_.w_out.out; ++o)
+      terms.add(exact(grad_out(t, o)), exact(w_out(i, o)));
+    return terms.result();
   }
 
   Number reduced(const Rows<Wide>& heads, Index t, Index i) const {
@@ -135,9 +136,9 @@ class BlockBackwardOracle {
     if (block_.combine == HEED_COMBINE_WEIGHTED)
       return product<Real>({head_weight(i / width_), 0}, {g, 0});
     if (block_.combine == HEED_COMBINE_MEAN) {
-      Terms<Real> terms;
-      terms.add(g);
-      const Number one = terms.sum(2);
+      BoundedSum<Real> terms;
+      terms.add(exact(g));
+      const Number one = terms.result(2);
       const auto count = static_cast<Wide>(heads_);
       return {one.value / count, one.bound / count + 2 * Arithmetic<Real>::kUnderflow};
     }
@@ -150,48 +151,47 @@ class BlockBackwardOracle {
 
   void add_head_weights(const Rows<Wide>& heads) {
     for (Index h = 0; h < heads_; ++h) {
-      Terms<Real> terms;
+      BoundedSum<Real> terms;
       for (Index t = 0; t < queries_.all; ++t)
         for (Index x = 0; heads.has(t) && x < width_; ++x)
-          terms.add(heads.at(t, h * width_ + x), grad_out(t, x));
-      store(kBlockHeadWeights, terms.sum(1), 0, 0, h);
+          terms.add(heads.at(t, h * width_ + x), exact(grad_out(t, x)));
+      store(kBlockHeadWeights, terms.result(1), 0, 0, h);
     }
+  }
+
+  /// The sum over rows t of number i of each and x(t).
+  template <class X>
+  static Number over_rows(const Rows<Wide>& of, Index i, X&& x) {
+    BoundedSum<Real> terms;
+    for (Index t = 0; t < of.rows; ++t)
+      if (of.has(t)) terms.add(of.at(t, i), exact(x(t)));
+    return terms.result();
   }
 
   void add_w_out(const Rows<Wide>& heads) {
     for (Index i = 0; i < heads_ * width_; ++i)
-      for (Index o = 0; o < block_.w_out.out; ++o) {
-        Terms<Real> terms;
-        for (Index t = 0; t < queries_.all; ++t)
-          if (heads.has(t)) terms.add(heads.at(t, i), grad_out(t, o));
-        store(kBlockWOut, terms.sum(), tensor_ ? i / width_ : 0, tensor_ ? i % width_ : i, o);
-      }
+      for (Index o = 0; o < block_.w_out.out; ++o)
+        store(kBlockWOut, over_rows(heads, i, [&](Index t) { return grad_out(t, o); }),
+              tensor_ ? i / width_ : 0, tensor_ ? i % width_ : i, o);
   }
 
   void add_b_out(const Rows<Wide>& heads) {
     for (Index o = 0; o < block_.w_out.out; ++o) {
-      Terms<Real> terms;
+      BoundedSum<Real> terms;
       for (Index t = 0; t < queries_.all; ++t)
-        if (heads.has(t)) terms.add(grad_out(t, o));
-      store(kBlockBOut, terms.sum(), 0, 0, o);
+        if (heads.has(t)) terms.add(exact(grad_out(t, o)));
+      store(kBlockBOut, terms.result(), 0, 0, o);
     }
   }
 
   void add_matrix(BlockGradientOf matrix, BlockGradientOf bias, const Source& input,
                   const Length& rows, Index width, const Rows<Wide>& gradient) {
     for (Index i = 0; asked(matrix) && i < width; ++i)
-      for (Index o = 0; o < gradient.columns; ++o) {
-        Terms<Real> terms;
-        for (Index t = 0; t < rows.all; ++t)
-          if (gradient.has(t)) terms.add(gradient.at(t, o), number(input, rows, t, i));
-        store(matrix, terms.sum(), 0, i, o);
-      }
-    for (Index o = 0; asked(bias) && o < gradient.columns; ++o) {
-      Terms<Real> terms;
-      for (Index t = 0; t < rows.all; ++t)
-        if (gradient.has(t)) terms.add(gradient.at(t, o), 1);
-      store(bias, terms.sum(), 0, 0, o);
-    }
+      for (Index o = 0; o < gradient.columns; ++o)
+        store(matrix, over_rows(gradient, o, [&](Index t) { return number(input, rows, t, i); }), 0,
+              i, o);
+    for (Index o = 0; asked(bias) && o < gradient.columns; ++o)
+      store(bias, over_rows(gradient, o, [](Index) { return Wide{1}; }), 0, 0, o);
   }
 
   // ---- The attention inside ----
@@ -218,10 +218,10 @@ class BlockBackwardOracle {
   // ---- Back to the inputs ----
 
   /// What one projection adds to feature x of row t of its input.
-  static void add_input(Terms<Real>& terms, const Rows<Wide>& gradient, const GivenMatrix& w,
+  static void add_input(BoundedSum<Real>& terms, const Rows<Wide>& gradient, const GivenMatrix& w,
                         Index t, Index x) {
     for (Index o = 0; o < gradient.columns; ++o)
-      terms.add(gradient.at(t, o), static_cast<Wide>(w.matrix.at(0, 0, x, o)));
+      terms.add(gradient.at(t, o), exact(static_cast<Wide>(w.matrix.at(0, 0, x, o))));
   }
 
   void add_inputs(const Rows<Wide>& q, const Rows<Wide>& k, const Rows<Wide>& v) {
@@ -231,12 +231,12 @@ class BlockBackwardOracle {
         const bool has_query = from_query && q.has(t);
         const bool has_key = from_key && t < keys_.all && k.has(t);
         for (Index x = 0; x < width; ++x) {
-          Terms<Real> terms;
+          BoundedSum<Real> terms;
           if (has_query) add_input(terms, q, block_.w_query, t, x);
           if (has_key) add_input(terms, k, block_.w_key, t, x);
           if (has_key) add_input(terms, v, block_.w_value, t, x);
           if (has_query || has_key)
-            store(of, terms.sum(), t / rows.each, t % rows.each, x);
+            store(of, terms.result(), t / rows.each, t % rows.each, x);
           else
             expected_[of].push_back(kUnwritten);
         }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "tests/oracle/bounded.hpp"
-#include "tests/oracle/multihead_sum.hpp"
 
 namespace heed_test {
 
@@ -17,18 +16,18 @@ using Heads = std::vector<Bounded<Wide>>;
 /// sum over h of weights[h] * head_h
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Bounded<Wide> weighted_heads(const Heads<Wide>& heads, const Wide* weights) {
-  Terms<Real> terms;
-  for (std::size_t h = 0; h < heads.size(); ++h) terms.add(heads[h], weights[h]);
-  return terms.sum();
+  BoundedSum<Real> terms;
+  for (std::size_t h = 0; h < heads.size(); ++h) terms.add(heads[h], exact(weights[h]));
+  return terms.result();
 }
 
 /// sum over h of head_h / H: the division, or the product with a rounded 1 / H of the sum or of
 /// every head, is two roundings.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Bounded<Wide> mean_of_heads(const Heads<Wide>& heads) {
-  Terms<Real> terms;
-  for (const Bounded<Wide>& head : heads) terms.add(head, 1);
-  const Bounded<Wide> sum = terms.sum(2);
+  BoundedSum<Real> terms;
+  for (const Bounded<Wide>& head : heads) terms.add(head);
+  const Bounded<Wide> sum = terms.result(2);
   const auto count = static_cast<Wide>(heads.size());
   const Wide lost = sum.bound > 0 ? (count + 1) * Arithmetic<Real>::kUnderflow : 0;
   return {sum.value / count, sum.bound / count + lost};

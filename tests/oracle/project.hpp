@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "tests/oracle/bounded.hpp"
 #include "tests/oracle/dtype.hpp"
 #include "tests/oracle/multihead.hpp"
-#include "tests/oracle/multihead_sum.hpp"
 
 namespace heed_test {
 
@@ -38,11 +38,11 @@ Bounded<Wide> seen(Wide x, const Multiplied& as) {
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Bounded<Wide> projected_row(const Wide* x, const Matrix<Wide>& matrix, const GivenMatrix& w,
                             Index o, const Multiplied& as) {
-  Terms<Real> terms(as);
+  BoundedSum<Real> terms(as);
   const auto in = static_cast<Index>(matrix.numbers.size()) / w.out;
   for (Index f = 0; f < in; ++f) terms.add(seen<Real>(x[f], as), seen<Real>(matrix.row(f)[o], as));
-  if (w.bias.data != nullptr) terms.add(static_cast<Wide>(w.bias.at(0, 0, 0, o)));
-  return terms.sum();
+  if (w.bias.data != nullptr) terms.add(exact(static_cast<Wide>(w.bias.at(0, 0, 0, o))));
+  return terms.result();
 }
 
 /// Rows [batch, 0, row, feature] to multiply, and matrices of `in` features each, one below the

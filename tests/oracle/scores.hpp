@@ -54,8 +54,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/oracle/arithmetic.hpp"
 #include "tests/oracle/given.hpp"
+#include "tests/oracle/rounding.hpp"
 
 namespace heed_test {
 

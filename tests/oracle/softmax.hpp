@@ -75,10 +75,10 @@
 #include <cmath>
 #include <vector>
 
-#include "tests/oracle/arithmetic.hpp"
 #include "tests/oracle/bounded.hpp"
 #include "tests/oracle/element.hpp"
 #include "tests/oracle/inputs.hpp"
+#include "tests/oracle/rounding.hpp"
 #include "tests/oracle/scores.hpp"
 
 namespace heed_test {

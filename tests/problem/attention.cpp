@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <sstream>
 #include <stdexcept>
 
@@ -149,20 +150,24 @@ void Problem::store(Tensor Problem::*tensor, double largest, const std::function
   if (!scales) return rows.fill(next);
   if (rows.dtype() == HEED_DTYPE_F8_E4M3) {
     scales->set({0, 0, 0, 0}, largest / format_of(HEED_DTYPE_F8_E4M3).largest);
-    const double scale = scales->get({0, 0, 0, 0});
-    return rows.fill([&] { return next() / scale; });
+    const auto scale = static_cast<float>(scales->get({0, 0, 0, 0}));
+    return rows.fill([&] { return static_cast<float>(next()) / scale; });
   }
   std::vector<double> row(static_cast<std::size_t>(rows.shape()[3]));
   scales->each([&](const Axes& at) {
     double most = 0;
+    bool finite = true;
     for (double& x : row) {
       x = next();
+      finite = finite && std::isfinite(x);
       most = std::max(most, std::fabs(x));
     }
-    scales->set(at, most / format_of(HEED_DTYPE_I8).largest);
-    const double scale = scales->get(at);
+    const float step = static_cast<float>(most) / 127;
+    const float scale = step < std::numeric_limits<float>::min() ? 0 : step;
+    scales->set(at, finite ? static_cast<double>(scale) : kNaN);
     for (std::size_t x = 0; x < row.size(); ++x)
-      rows.set({at[0], at[1], at[2], static_cast<std::int64_t>(x)}, scale > 0 ? row[x] / scale : 0);
+      rows.set({at[0], at[1], at[2], static_cast<std::int64_t>(x)},
+               finite && scale > 0 ? static_cast<float>(row[x]) / scale : 0);
   });
 }
 
@@ -255,13 +260,10 @@ heed_attention_args Problem::args() {
 }
 
 Outputs Problem::run_all(const Context& context) {
-  const Plan plan = make_plan(context, desc);
-  Workspace workspace(describe(plan).workspace_bytes);
-  const Outputs outputs = run_all([&](const heed_attention_args& arguments) {
-    return heed_attention_plan_run(plan.get(), &arguments, workspace.get(), workspace.bytes());
+  return run_all([&](const heed_attention_args& arguments) {
+    run_plan(make_plan(context, desc), arguments);
+    return HEED_STATUS_OK;
   });
-  if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
-  return outputs;
 }
 
 Outputs Problem::run_all(const std::function<heed_status(const heed_attention_args&)>& call) {

@@ -153,10 +153,9 @@ class Problem {
   /// What heed gets; valid until the problem is changed.
   heed_attention_args args();
 
-  Expected expected_all() { return expect(desc, args(), function.model); }
-  Expected expected_exact() { return expect_exact(desc, args(), function.model); }
-  Expected expected_high() { return expect_high(desc, args(), function.model); }
-  Expected expected_medium() { return expect_medium(desc, args(), function.model); }
+  Expected expected(heed_precision precision = HEED_PRECISION_DEFAULT) {
+    return expect(desc, args(), function.model, precision);
+  }
 
   /// Everything that a run writes; throws if it writes anything else.
   Outputs run_all(const Context& context);

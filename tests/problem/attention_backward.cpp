@@ -54,7 +54,7 @@ bool BackwardProblem::can_want(GradientOf gradient) const {
 }
 
 void BackwardProblem::attend_as_expected() {
-  const Expected expected = forward.expected_all();
+  const Expected expected = forward.expected();
   const auto take = [](Tensor& to, const std::vector<Element>& from) {
     std::size_t n = 0;
     to.clear();
@@ -91,14 +91,10 @@ ExpectedGradients BackwardProblem::expected() {
 }
 
 Gradients BackwardProblem::run(const Context& context) {
-  const BackwardPlan plan = make_plan(context, desc());
-  Workspace workspace(describe(plan).workspace_bytes);
-  Gradients got = run([&](const heed_attention_backward_args& arguments) {
-    return heed_attention_backward_plan_run(plan.get(), &arguments, workspace.get(),
-                                            workspace.bytes());
+  return run([&](const heed_attention_backward_args& arguments) {
+    run_plan(make_plan(context, desc()), arguments);
+    return HEED_STATUS_OK;
   });
-  if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
-  return got;
 }
 
 Gradients BackwardProblem::run(

@@ -252,28 +252,20 @@ GivenBlock Block::given(const heed_multihead_args& a, const heed_attention_args&
   return given;
 }
 
-Expected Block::expected_medium() {
+Expected Block::expected(heed_precision precision) {
   GivenBlock block = given();
-  block.pairs = block.rounds = true;
-  return expect(block);
-}
-
-Expected Block::expected_high() {
-  GivenBlock block = given();
-  block.pairs = block.parts = block.high = true;
+  block.rounds = precision == HEED_PRECISION_MEDIUM;
+  block.parts = block.high = precision == HEED_PRECISION_HIGH;
+  block.pairs = block.rounds || block.parts;
   return expect(block);
 }
 
 Outputs Block::run_all(const Context& context) {
   for (Tensor* const written : written_tensors()) written->clear();
   const Prepared prepared = prepare(context);
-  const MultiheadPlan plan = make_plan(context, desc());
-  Workspace workspace(describe(plan).workspace_bytes);
-  const heed_multihead_args arguments = args(prepared);
-  require_ok(heed_multihead_plan_run(plan.get(), &arguments, workspace.get(), workspace.bytes()));
+  run_plan(make_plan(context, desc()), args(prepared));
   for (const Tensor* const written : written_tensors())
     if (!written->padding_intact()) throw std::runtime_error("wrote outside an output");
-  if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
   if (attention.tiles && attention.tiles->wrong)
     throw std::runtime_error("a score tile makes no sense");
   return {out.numbers(), numbers_of(attention.lse), numbers_of(attention.weights),

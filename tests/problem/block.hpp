@@ -102,11 +102,9 @@ class Block {
   /// What the oracle is given; of a run with other arguments.
   GivenBlock given();
   GivenBlock given(const heed_multihead_args& args, const heed_attention_args& inner) const;
-  Expected expected() { return expect(given()); }
-  /// With HEED_PRECISION_MEDIUM, on instruction sets that multiply pairs.
-  Expected expected_medium();
-  /// With HEED_PRECISION_HIGH, on those that multiply parts.
-  Expected expected_high();
+  /// With HEED_PRECISION_MEDIUM, on instruction sets that multiply pairs; with HEED_PRECISION_HIGH,
+  /// on those that multiply parts.
+  Expected expected(heed_precision precision = HEED_PRECISION_DEFAULT);
 
   /// Everything that a run writes; throws if it writes anything else.
   Outputs run_all(const Context& context);

@@ -140,20 +140,13 @@ BlockGradients BlockBackward::run(const Context& context, Keeps keeps) {
   if (of_block.keep != 0) {
     block_args.kept = kept.get();
     block_args.kept_bytes = kept.bytes();
-    Workspace workspace(describe(forward).workspace_bytes);
-    require_ok(
-        heed_multihead_plan_run(forward.get(), &block_args, workspace.get(), workspace.bytes()));
+    run_plan(forward, block_args);
   }
   block_args.out = nullptr;
-  const MultiheadBackwardPlan plan = make_plan(context, desc(of_block));
-  Workspace workspace(describe(plan).workspace_bytes);
   begin();
-  const heed_multihead_backward_args arguments = args(block_args);
-  require_ok(
-      heed_multihead_backward_plan_run(plan.get(), &arguments, workspace.get(), workspace.bytes()));
+  run_plan(make_plan(context, desc(of_block)), args(block_args));
   BlockGradients got = this->got();
-  if (!workspace.intact() || !kept.intact())
-    throw std::runtime_error("wrote outside the workspace, or what is kept");
+  if (!kept.intact()) throw std::runtime_error("wrote outside what is kept");
   if (block.attention.tiles && block.attention.tiles->wrong)
     throw std::runtime_error("a score tile makes no sense");
   return got;

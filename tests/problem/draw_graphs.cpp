@@ -29,6 +29,8 @@ EdgeList draw_kind(Draw& draw, Index nodes, Graphs graphs) {
     const Index edges = draw.one_in(3) ? power : draw.integer(8000, 40000);
     EdgeList list = hub_graph(nodes, edges, hub, seed);
     if (edges == power) std::fill(list.destinations.begin(), list.destinations.end(), hub);
+    if (draw.one_in(2))  // gradients go the other way
+      for (std::size_t e = 0; e < list.sources.size(); e += 2) list.sources[e] = hub;
     return list;
   }
   if (graphs == Graphs::kEdges) {
@@ -154,17 +156,21 @@ void move_biases(Draw& draw, GraphProblem& p) {
 void let_biases_climb(Draw& draw, GraphProblem& p) {
   const auto slope = draw.pick<double>({0.02, 0.08, 0.5, 5, 200, -0.08, -5, -200});
   p.edge_bias->fill([&](const Axes& at) {
-    const auto step = static_cast<double>(at[2] / 40 * 40) + static_cast<double>(at[2] % 3) / 4;
+    const auto step =
+        static_cast<double>(at[2] % 400 / 40 * 40) + static_cast<double>(at[2] % 3) / 4;
     return slope * step * static_cast<double>(1 - at[1] % 3);
   });
 }
 
-/// Stretches of a hub's edges, which its pieces have alone: without weight, with all of it, or NaN.
-void set_stretches(Draw& draw, GraphProblem& p) {
+/// Stretches of a hub's edges, which its pieces have alone: without weight, with all of it, or NaN,
+/// which gradients would be everywhere.
+void set_stretches(Draw& draw, GraphProblem& p, bool differentiable) {
   const Index tenth = p.edges.size() / 10 + 1;
   for (std::int64_t n = draw.integer(1, 3); n > 0; --n) {
     const Index first = draw.integer(0, 9), last = draw.integer(first, 9);
-    const auto bias = draw.pick<double>({-kInfinity, -kInfinity, 500, kInfinity, kNaN});
+    const double finite = draw.one_in(3) ? 500 : -kInfinity;
+    const double bias =
+        draw.one_in(3) && !differentiable ? (draw.one_in(2) ? kInfinity : kNaN) : finite;
     p.edge_bias->set_where(
         [&](const Axes& at) { return at[2] / tenth >= first && at[2] / tenth <= last; }, bias);
   }
@@ -179,10 +185,10 @@ void repeat_keys(Draw& draw, GraphProblem& p) {
 }
 
 /// What fuzzers need not find.
-void draw_odd_scores(Draw& draw, GraphProblem& p) {
+void draw_odd_scores(Draw& draw, GraphProblem& p, bool differentiable) {
   const bool hub = p.edges.size() > 7000;
   if (p.edge_bias && draw.one_in(8)) let_biases_climb(draw, p);
-  if (p.edge_bias && hub && draw.one_in(2)) set_stretches(draw, p);
+  if (p.edge_bias && hub && draw.one_in(2)) set_stretches(draw, p, differentiable);
   if (p.key && draw.one_in(p.desc.hard != 0 ? 2 : 16)) repeat_keys(draw, p);
 }
 
@@ -215,7 +221,7 @@ GraphProblem draw_problem(Draw& draw, Graphs graphs, bool differentiable) {
   GraphProblem p(edges, desc, static_cast<std::size_t>(draw.integer(0, 3)));
   p.form = form;
   draw_numbers(draw, p);
-  draw_odd_scores(draw, p);
+  draw_odd_scores(draw, p, differentiable);
   return p;
 }
 

@@ -200,13 +200,8 @@ Outputs GraphProblem::run(const Context& context, const Call& call) {
 }
 
 Outputs GraphProblem::run(const Context& context, const Graph& graph) {
-  return run(context, [&](const Args& arguments) {
-    const GraphPlan plan = make_plan(context, graph, desc);
-    Workspace workspace(describe(plan).workspace_bytes);
-    require_ok(
-        heed_graph_attention_plan_run(plan.get(), &arguments, workspace.get(), workspace.bytes()));
-    if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
-  });
+  return run(context,
+             [&](const Args& arguments) { run_plan(make_plan(context, graph, desc), arguments); });
 }
 
 Outputs GraphProblem::run(const Context& context, const GraphForm& handed_in) {

@@ -94,14 +94,9 @@ ExpectedGraphGradients GraphBackwardProblem::expected() {
 }
 
 GraphGradients GraphBackwardProblem::run(const Context& context, const Graph& graph) {
-  const GraphBackwardPlan plan = make_plan(context, graph, desc());
-  Workspace workspace(describe(plan).workspace_bytes);
   begin();
   const Outputs of_attention = forward.outputs();
-  const Args arguments = args();
-  require_ok(heed_graph_attention_backward_plan_run(plan.get(), &arguments, workspace.get(),
-                                                    workspace.bytes()));
-  if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
+  run_plan(make_plan(context, graph, desc()), args());
   if (!same_bits(forward.outputs(), of_attention))
     throw std::runtime_error("wrote an output of attention");
   return got();

@@ -46,8 +46,12 @@ class Described {
     if (lengths_ == Lengths::kShared) draw_shared();
     if (lengths_ == Lengths::kEdges) draw_edges();
     if (lengths_ == Lengths::kScores) draw_sizes_of_scores();
+    if (lengths_ == Lengths::kLarge) draw_large();
     const bool many = large || d_.key_heads > 2 || lengths_ == Lengths::kEdges;
-    limit_work(lengths_ == Lengths::kLong ? 100000 : many ? 40000 : 4000);
+    limit_work(lengths_ == Lengths::kLarge  ? 200000
+               : lengths_ == Lengths::kLong ? 100000
+               : many                       ? 40000
+                                            : 4000);
     if (lengths_ == Lengths::kSelf) d_.key_length = d_.query_length;
   }
 
@@ -99,6 +103,23 @@ class Described {
     d_.value_features = features();
     d_.key_heads = draw_.pick<std::int64_t>({1, 1, 2, 6});
     d_.query_heads = d_.key_heads * draw_.pick<std::int64_t>({1, 1, 4, 5, 71});
+  }
+
+  /// One long head, or of few keys, or many keys for few rows; many heads; or very many of little.
+  void draw_large() {
+    const std::int64_t kind = draw_.integer(0, 4);
+    d_.query_length = kind == 0   ? draw_.integer(300, 500)
+                      : kind == 1 ? draw_.integer(1030, 1300)
+                      : kind == 2 ? draw_.integer(1, 5)
+                      : kind == 3 ? draw_.integer(60, 150)
+                                  : draw_.integer(1, 5);
+    d_.key_length = kind == 0   ? draw_.integer(300, 400)
+                    : kind == 2 ? draw_.integer(1000, 4300)
+                    : kind == 4 ? draw_.integer(1, 12)
+                                : draw_.integer(60, 150);
+    d_.batch = kind == 4 ? 40 : kind == 3 ? draw_.integer(1, 3) : 1;
+    if (kind == 3) d_.query_heads = d_.key_heads * draw_.pick<std::int64_t>({1, 3, 4});
+    if (kind == 4) d_.query_heads = d_.key_heads = 16;
   }
 
   /// The first feature is the score, the second of queries may be NaN.
@@ -215,8 +236,7 @@ class Described {
   void draw_options_of_scores() {
     d_.scale = 1;
     if (d_.softcap != 0) d_.softcap = draw_.pick<double>({1e-3, 0.5, 4, 30, 1e4});
-    if (d_.temperature != 0)
-      d_.temperature = draw_.pick<double>({0.05, 0.5, 1e6, 1e30, 1e37});
+    if (d_.temperature != 0) d_.temperature = draw_.pick<double>({0.05, 0.5, 1e6, 1e30, 1e37});
   }
 
   void draw_layouts() {

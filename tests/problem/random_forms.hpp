@@ -14,8 +14,9 @@ namespace heed_test {
 /// queries, or some hundreds for so few that rows are decoded, where they lie, on most instruction
 /// sets; or as any, for so many heads that ranks share them, or so small that fuzzers run thousands
 /// of them in a second, nothing at all among them. Or sizes are those about which vectors, panels
-/// and steps of keys end; or scores are such as random numbers do not have.
-enum class Lengths { kAny, kSelf, kLong, kFew, kShared, kSmall, kEdges, kScores };
+/// and steps of keys end; scores are such as random numbers do not have; or there is so much of one
+/// or the other that threads share it.
+enum class Lengths { kAny, kSelf, kLong, kFew, kShared, kSmall, kEdges, kScores, kLarge };
 
 /// Forms with gradients have no outputs but out and lse; those of blocks have heads, and neither
 /// pages nor layouts of query, key, value and out.

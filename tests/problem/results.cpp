@@ -26,6 +26,7 @@ Results run(Problem& p, const Context& context) { return results_of(p.run_all(co
 Results run(Block& p, const Context& context) { return results_of(p.run_all(context)); }
 Results run(GraphProblem& p, const Context& context) { return results_of(p.run(context)); }
 Results run(Merge& m, const Context& context) { return results_of(m.run_all(context)); }
+Results run(Projection& p, const Context& context) { return {{0, "y", p.run_all(context)}}; }
 Results run(BackwardProblem& p, const Context& context) { return gradients_in(p.run(context), p); }
 Results run(BlockBackwardCall& p, const Context& context) {
   return gradients_in(p.BlockBackward::run(context, p.keeps), p);

@@ -1,5 +1,5 @@
-// All results of a run, by name, whatever the operation: attention, blocks, graphs, the gradients of
-// each, and merges.
+// All results of a run, by name, whatever the operation: attention, blocks, graphs, the gradients
+// of each, merges, and products with a prepared matrix.
 #pragma once
 
 #include <string>
@@ -8,6 +8,7 @@
 #include "tests/problem/block_backward.hpp"
 #include "tests/problem/graph_backward.hpp"
 #include "tests/problem/merge.hpp"
+#include "tests/problem/projection.hpp"
 
 namespace heed_test {
 
@@ -33,5 +34,6 @@ Results run(BackwardProblem& p, const Context& context);
 Results run(BlockBackwardCall& p, const Context& context);
 Results run(GraphBackwardProblem& p, const Context& context);
 Results run(Merge& m, const Context& context);
+Results run(Projection& p, const Context& context);
 
 }  // namespace heed_test

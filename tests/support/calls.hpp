@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <type_traits>
 #include <vector>
 
@@ -143,5 +144,13 @@ class Workspace {
   std::size_t bytes_;
   Memory memory_;
 };
+
+/// Runs a plan in a workspace of its own; throws if it fails, or writes outside of that.
+template <class Plan, class Args>
+void run_plan(const Owned<Plan>& plan, const Args& args) {
+  Workspace workspace(describe(plan).workspace_bytes);
+  require_ok(Functions<Plan>::run(plan.get(), &args, workspace.get(), workspace.bytes()));
+  if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
+}
 
 }  // namespace heed_test

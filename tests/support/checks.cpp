@@ -40,14 +40,6 @@ void each_common(const Results& a, const Results& b, Function&& function) {
 
 }  // namespace
 
-Report::Report(const char* what) : what_(what), worst_(isa_names().size(), 0.0) {}
-
-Report::~Report() {
-  for (std::size_t i = 0; i < worst_.size(); ++i) report(what_.c_str(), isa_names()[i], worst_[i]);
-}
-
-void Report::add(std::size_t isa, double ratio) { worst_[isa] = std::max(worst_[isa], ratio); }
-
 double check_elements(const std::string& what, const Numbers& got, const std::vector<Element>& want,
                       Unspecified unspecified) {
   const Comparison comparison = compare_elements(what, got, want, unspecified);
@@ -105,6 +97,10 @@ Wanted wanted(BlockBackwardCall& p) {
 Wanted wanted(GraphBackwardProblem& p) {
   return [all = p.expected()](const std::string&, const Result& got) { return all[got.of]; };
 }
+Wanted wanted(Projection& p) {
+  return [p](const std::string& isa, const Result&) { return p.expected_on(isa.c_str()); };
+}
+
 double check_results(const std::string& what, const Results& got, const Wanted& want,
                      const std::string& isa, Unspecified unspecified) {
   double worst = 0;

@@ -39,20 +39,6 @@ bool check_same_numbers(const std::string& what, const Results& a, const Results
 
 // ---- The oracle ----
 
-/// The worst error / bound of a whole test, per instruction set.
-class Report {
- public:
-  explicit Report(const char* what);
-  ~Report();
-  Report(const Report&) = delete;
-  Report& operator=(const Report&) = delete;
-  void add(std::size_t isa, double ratio);
-
- private:
-  std::string what_;
-  std::vector<double> worst_;
-};
-
 /// Compares an output with the oracle, element by element; the worst error / bound.
 double check_elements(const std::string& what, const Numbers& got, const std::vector<Element>& want,
                       Unspecified unspecified = Unspecified::kForbidden);
@@ -61,13 +47,14 @@ double check_elements(const std::string& what, const Numbers& got, const std::ve
 using Wanted = std::function<std::vector<Element>(const std::string& isa, const Result& got)>;
 
 Wanted wanted(Expected all);
-inline Wanted wanted(Problem& p) { return wanted(p.expected_all()); }
+inline Wanted wanted(Problem& p) { return wanted(p.expected()); }
 inline Wanted wanted(Block& p) { return wanted(p.expected()); }
 inline Wanted wanted(GraphProblem& p) { return wanted(p.expected()); }
 inline Wanted wanted(Merge& m) { return wanted(m.expected()); }
 Wanted wanted(BackwardProblem& p);
 Wanted wanted(BlockBackwardCall& p);
 Wanted wanted(GraphBackwardProblem& p);
+Wanted wanted(Projection& p);
 
 /// Compares all results of a run with the oracle; the worst error / bound.
 double check_results(const std::string& what, const Results& got, const Wanted& want,
@@ -75,22 +62,19 @@ double check_results(const std::string& what, const Results& got, const Wanted& 
 
 /// Runs a problem on every instruction set and compares all results with the oracle.
 template <class AnyProblem>
-void check_problem(AnyProblem& p, const Wanted& want, Report* report = nullptr,
+void check_problem(AnyProblem& p, const Wanted& want,
                    Unspecified unspecified = Unspecified::kForbidden) {
   const std::string line = line_of(p);
   for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
     const std::string isa = IsaContexts::name(n);
     INFO(isa << ": " << line);
-    const double worst =
-        check_results(isa + ": " + line, run(p, plain_contexts()[n]), want, isa, unspecified);
-    if (report != nullptr) report->add(n, worst);
+    check_results(isa + ": " + line, run(p, plain_contexts()[n]), want, isa, unspecified);
   }
   SUCCEED();
 }
 template <class AnyProblem>
-void check_problem(AnyProblem& p, Report* report = nullptr,
-                   Unspecified unspecified = Unspecified::kForbidden) {
-  check_problem(p, wanted(p), report, unspecified);
+void check_problem(AnyProblem& p, Unspecified unspecified = Unspecified::kForbidden) {
+  check_problem(p, wanted(p), unspecified);
 }
 
 // ---- Random problems ----
