@@ -6,8 +6,8 @@
 #include "engine/audit/audit.hpp"
 #include "engine/dense/backward/problem.hpp"
 #include "engine/graph/backward/operands.hpp"
-#include "engine/multihead/backward/operands.hpp"
 #include "engine/multihead/backward/plan.hpp"
+#include "engine/multihead/backward/problem.hpp"
 #include "engine/multihead/multihead.hpp"
 #include "engine/runtime/workspace.hpp"
 

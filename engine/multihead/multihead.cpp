@@ -4,7 +4,7 @@
 
 #include "engine/dense/plan.hpp"
 #include "engine/dense/scores.hpp"
-#include "engine/multihead/operands.hpp"
+#include "engine/multihead/problem.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"
 #include "engine/tensor/heads.hpp"

@@ -1,4 +1,5 @@
-#include "engine/multihead/operands.hpp"
+#include "engine/multihead/problem.hpp"
+
 #include "engine/projection/weights.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"

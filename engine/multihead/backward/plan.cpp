@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/multihead/backward/operands.hpp"
+#include "engine/multihead/backward/problem.hpp"
 #include "engine/multihead/multihead.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/projection/over_rows.hpp"
