@@ -52,7 +52,7 @@ std::uint32_t to_cpus(const char* quota, const char* period) {
   return static_cast<std::uint32_t>(std::ceil(std::min(microseconds / of, 1e9)));
 }
 
-/// What one group of version 2, or of version 1, allows its processes.
+/// The share that one group of version 2, or of version 1, allows its processes.
 std::uint32_t cpus_of_group(const char* root, const char* group, bool version_1) {
   char quota[64];
   char period[64];

@@ -161,7 +161,7 @@ struct AttentionThread {
 };
 
 /// Rows [first, first + rows) of a pack; the caller adds the buffers. Their keys come in whole
-/// groups of `depth`, but for those at the end of the sequence.
+/// groups of `depth`, except at the end of the sequence.
 template <class Real>
 Panel<Real> make_panel(const HeadPack& pack, const Sequence& sequence, std::int64_t first,
                        std::int64_t rows, std::uint32_t lanes, std::uint32_t depth = 1) {

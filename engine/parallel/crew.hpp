@@ -24,7 +24,7 @@ class alignas(64) Crew {
   bool has_seats() const { return seats_and_inside_.load(std::memory_order_relaxed) >= kSeat; }
   /// Lets the calling thread in: the index of the new worker, or 0 if there is no free seat.
   std::uint32_t enter();
-  /// What a helper that was let in does, to the end.
+  /// Works to the end, as a helper that was let in.
   void work(std::uint32_t worker);
 
  private:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Includes between the rooms of engine/ go one way: fails on any that the table below does not name.
-And no call in engine/kernels can find a function of xsimd's instead of heed's.
+Words are used as engine/README.md decides. And no call in engine/kernels can find a function of
+xsimd's instead of heed's.
 
 usage: check.py DIRECTORY-OF-THE-PROJECT [XSIMD-INCLUDE-DIRECTORY]
        check.py self-test
@@ -60,6 +61,34 @@ def wrong_includes(project):
                 yield f'{name} includes "{included}"; {room} may include {allowed}'
 
 
+# The table in engine/README.md of words that have another in their place.
+DECIDED = "| not | but | in |\n| --- | --- | --- |\n"
+
+
+def decided_words(project):
+    """Of each row of the table: what finds the word, whether it is a name, its replacement, rooms."""
+    table = (project / "engine" / "README.md").read_text().partition(DECIDED)[2]
+    for row in table.partition("\n\n")[0].splitlines():
+        words, instead, rooms = (cell.strip() for cell in row.strip("|").split("|"))
+        for word in words.split(", "):
+            found = re.compile(rf"\b{re.escape(word.strip('`'))}\b")
+            yield found, word.startswith("`"), instead, rooms.split(", ")
+
+
+def wrong_words(project):
+    """Uses of words that have another in their place: names in code, others in comments."""
+    engine = project / "engine"
+    rules = list(decided_words(project))
+    for file in sorted(engine.rglob("*.?pp")):
+        room = file.relative_to(engine).parts[0]
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            code, _, comment = line.partition("//")
+            for found, is_name, instead, rooms in rules:
+                used = found.search(code if is_name else comment)
+                if used and (room in rooms or "all" in rooms):
+                    yield f'{file.relative_to(project)}:{number}: "{used[0]}"; say {instead}'
+
+
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
 BRACKET = re.compile(r"namespace\s*([\w:]*)[^{;()]*\{|([a-z_]\w*)\s*\(|[(){}]")
 # A name and its bracket: called where no type stands before it; V spelled out, it is heed's.
@@ -97,7 +126,7 @@ def ambiguous_calls(project, xsimd):
 
 
 def self_test():
-    """Finds an include that goes the wrong way, and nothing in one that goes the right way."""
+    """Finds an include that goes the wrong way, and words that have another in their place."""
     with tempfile.TemporaryDirectory() as directory:
         project = pathlib.Path(directory)
         for room, included in {"tensor": "engine/dense/plan.hpp", "dense": "engine/tensor/rows.hpp",
@@ -112,9 +141,16 @@ def self_test():
         (project / "engine/kernels/b.hpp").write_text(
             "namespace heed { namespace { int fma(int); int low(int); int high(); int store(int);"
             " int a = fma(1) + low(1) + high() + store<V>(1) + heed::store(1); } }")
-        found = [*wrong_includes(project), *ambiguous_calls(project, project)]
+        (project / "engine/README.md").write_text(
+            f"{DECIDED}| but for | except | all |\n| `mend` | repair | tensor |\n\n| attic | roof | all |")
+        (project / "engine/tensor/c.hpp").write_text("int mend;  // attic\nint a;  // mend\n")
+        (project / "engine/dense/c.hpp").write_text("int mend;  // all but for one\n")
+        found = [*wrong_includes(project), *wrong_words(project),
+                 *ambiguous_calls(project, project)]
     starts = ("engine/attic/a.hpp: the room attic", 'engine/kernels/a.hpp includes "api/heed.h"',
               'engine/tensor/a.hpp includes "engine/dense/plan.hpp"',
+              'engine/dense/c.hpp:1: "but for"; say except',
+              'engine/tensor/c.hpp:1: "mend"; say repair',
               "engine/kernels/b.hpp calls fma()")
     if len(found) != len(starts) or not all(map(str.startswith, found, starts)):
         sys.exit("found " + "; ".join(found or ["nothing"]))
@@ -126,7 +162,7 @@ def main():
     if sys.argv[1] == "self-test":
         return self_test()
     project, *xsimd = map(pathlib.Path, sys.argv[1:])
-    found = list(wrong_includes(project))
+    found = [*wrong_includes(project), *wrong_words(project)]
     if xsimd:
         found += ambiguous_calls(project, *xsimd)
     if found:
