@@ -2,7 +2,7 @@
  *
  *   out = softmax(scale * q k^T) v      for every batch and head
  *
- * with masks, biases, windows, ragged batches and everything else in api/README.md.
+ * with masks, biases, windows, ragged batches and everything else in api/docs/reference.
  *
  * The life of a program:
  *   1. heed_context_create          picks the instruction set, the executor and the threads
@@ -20,8 +20,8 @@
  * zero.
  *
  * Every function that can fail returns a heed_status and never aborts, throws or prints, unless
- * HEED_VERBOSE or checked mode ask for it. After an error the outputs are untouched (but for
- * HEED_STATUS_EXECUTOR_FAILED, where some rows may have been computed, and for checked mode's
+ * HEED_VERBOSE or checked mode ask for it. After an error the outputs are untouched (except
+ * with HEED_STATUS_EXECUTOR_FAILED, where some rows may have been computed, and with checked mode's
  * HEED_STATUS_INTERNAL) and heed_last_error() says which field was wrong, its value and the bound
  * it broke.
  */
@@ -68,7 +68,7 @@ typedef enum heed_status {
 /* The name of a status, e.g. "HEED_STATUS_OK"; never NULL. */
 HEED_API const char* heed_status_name(heed_status status);
 
-/* What went wrong in the latest call that failed on this thread; "" before the first failure.
+/* The message of the latest call that failed on this thread; "" before the first failure.
  * The text is valid until the next failure on this thread. */
 HEED_API const char* heed_last_error(void);
 
@@ -76,7 +76,7 @@ HEED_API const char* heed_last_error(void);
 HEED_API const char* heed_version_string(void);
 HEED_API void heed_version(int* major, int* minor, int* patch);
 
-/* ---- What this build can do here ---------------------------------------------------------- */
+/* ---- This build, on this machine ----------------------------------------------------------- */
 
 typedef struct heed_isa_info {
   uint32_t struct_size;
@@ -98,9 +98,9 @@ HEED_API heed_status heed_isa_get(size_t index, heed_isa_info* info);
 HEED_API size_t heed_executor_count(void);
 HEED_API const char* heed_executor_name(size_t index);
 
-/* What can compute the projections of multi-head blocks: "heed", whose bits are the same whatever
- * the number of threads, and, where found, "cblas", a BLAS library, which decides about its bits
- * and threads itself. NULL from heed_product_count() on. */
+/* The libraries that can compute the projections of multi-head blocks: "heed", whose bits are the
+ * same whatever the number of threads, and, where found, "cblas", a BLAS library, which decides
+ * about its bits and threads itself. NULL from heed_product_count() on. */
 HEED_API size_t heed_product_count(void);
 HEED_API const char* heed_product_name(size_t index);
 
@@ -117,18 +117,19 @@ HEED_API const char* heed_product_name(size_t index);
  *   the caller's own
  *
  * Results are the same. heed does without threads that cannot be started, and a "tbb" context that
- * oneTBB has failed goes on with the calling thread alone. What heed cannot prevent: libgomp ends
- * the process if malloc returns NULL to it, or if a thread that could be started a moment before
- * cannot be; so does oneTBB if one of its workers finds no memory to begin with.
+ * oneTBB has failed goes on with the calling thread alone. Heed cannot prevent one thing: libgomp
+ * ends the process if malloc returns NULL to it, or if a thread that could be started a moment
+ * before cannot be; so does oneTBB if one of its workers finds no memory to begin with.
  *
  * In the child of a fork() everything made before stays usable. "threads" starts new ones at the
  * first run of a context there. Where a "tbb" context had been made before, "tbb" runs on the
- * calling thread alone; "openmp" does so on the thread that forked, if the parent had other threads,
- * which may have been a pool that anybody's OpenMP kept for it (where heed was loaded after the
- * fork: if the parent has any now), and has new teams on new threads. "serial" is as it was, and so
- * is a caller's executor that survives forks. Runs of other threads are not continued in the child.
- * A child whose parent used "tbb" should leave by _exit() or exec: the destructors of oneTBB that
- * exit() runs wait for ever for a lock that one of the parent's threads held during the fork.
+ * calling thread alone; "openmp" does so on the thread that forked, if the parent had other
+ * threads, which may have been a pool that anybody's OpenMP kept for it (where heed was loaded
+ * after the fork: if the parent has any now), and has new teams on new threads. "serial" is as it
+ * was, and so is a caller's executor that survives forks. Runs of other threads are not continued
+ * in the child. A child whose parent used "tbb" should leave by _exit() or exec: the destructors of
+ * oneTBB that exit() runs wait for ever for a lock that one of the parent's threads held during the
+ * fork.
  *
  * 64 KiB of stack are enough, beside the thread-local data of the libraries in the process. The
  * shared library stays in memory after dlclose(), because the runtimes' threads do; link whatever
@@ -161,7 +162,7 @@ typedef struct heed_allocator {
 
 /* Checked mode helps to find out why a result looks wrong. Every call of a context looks for
  * mistakes that are legal to the letter, or cost too much to look for always. No bit of a result
- * changes. What is certainly wrong is refused:
+ * changes. Mistakes beyond doubt are refused:
  *
  *   - an output that overlaps an input or another output, element by element
  *   - a workspace that another run is using, or that overlaps a tensor: INVALID_WORKSPACE
@@ -169,7 +170,7 @@ typedef struct heed_allocator {
  *   - writes past the ends of a workspace during a run: INTERNAL, with the outputs written.
  *     Workspaces need 2 KiB more
  *
- * What merely looks odd is told on stderr, a line each: packed rows and pages of no sequence,
+ * Oddities are told on stderr, a line each: packed rows and pages of no sequence,
  * several query rows of a sequence of a cache that attend all keys, later ones too, NaN and
  * infinities that are read or come out, numbers that another dtype would explain, strides that
  * count bytes, masks that are not made of bytes, rows that may attend no key, keys that no row may
@@ -182,9 +183,10 @@ typedef enum heed_check {
 } heed_check;
 
 /* How exact results have to be. It lets kernels use units of 16-bit numbers, where the instruction
- * set has them; elsewhere results are as exact as HEED_PRECISION_EXACT makes them. api/README.md
- * says what each means for every type and instruction set, with its bound; heed_attention_info says
- * what is in effect. Beside PyTorch's set_float32_matmul_precision, "highest" is DEFAULT. */
+ * set has them; elsewhere results are as exact as HEED_PRECISION_EXACT makes them.
+ * api/docs/reference/precision.md says what each means for every type and instruction set, with its
+ * bound; heed_attention_info says which is in effect. Beside PyTorch's
+ * set_float32_matmul_precision, "highest" is DEFAULT. */
 typedef enum heed_precision {
   HEED_PRECISION_AUTOMATIC = 0, /* as the environment says, else HEED_PRECISION_DEFAULT */
   HEED_PRECISION_EXACT = 1,     /* products and weights as float32 multiply-adds see them, also
@@ -221,10 +223,10 @@ typedef enum heed_precision {
  *
  * Tiles are rounded up to what the kernels can do; heed_attention_plan_describe shows them.
  *
- * A tuning file is read once, here, and kept; api/README.md has its format. One that is missing,
- * malformed or newer than this library, or that has nothing for this CPU and instruction set, is
- * refused: where the option named it as HEED_STATUS_IO, _CORRUPT, _UNSUPPORTED and
- * _INVALID_ARGUMENT, where the variable did as HEED_STATUS_INVALID_ENVIRONMENT. */
+ * A tuning file is read once, here, and kept; api/docs/reference/precision.md has its format. One
+ * that is missing, malformed or newer than this library, or that has nothing for this CPU and
+ * instruction set, is refused: where the option named it as HEED_STATUS_IO, _CORRUPT, _UNSUPPORTED
+ * and _INVALID_ARGUMENT, where the variable did as HEED_STATUS_INVALID_ENVIRONMENT. */
 typedef struct heed_context_options {
   uint32_t struct_size;
   uint32_t threads;                /* 0: environment, then automatic */
@@ -284,7 +286,7 @@ typedef enum heed_dtype {
   HEED_DTYPE_F8_E4M3 = 6 /* key and value only: OCP's, largest 448, no infinity, times a scale */
 } heed_dtype;
 
-/* What strides of 0 mean in a layout. Views that repeat elements along any axis, as NumPy's
+/* The meaning of strides of 0 in a layout. Views that repeat elements along any axis, as NumPy's
  * broadcast_to and PyTorch's expand make them, have such strides: whoever passes on strides of
  * tensors that others made says HEED_STRIDES_EXPLICIT. Without it a layout is given as a whole or
  * not at all: a stride of 0 beside others is refused where it is probably one that was forgotten,
@@ -348,7 +350,7 @@ typedef enum heed_alignment {
   HEED_ALIGNMENT_OFFSET = 3        /* offset alignment_offset, any sign */
 } heed_alignment;
 
-/* What args.weights receives. */
+/* The values that args.weights receives. */
 typedef enum heed_weights_point {
   HEED_WEIGHTS_NONE = 0,
   HEED_WEIGHTS_SCORES = 1,       /* scale * <q_i, k_j>, masked or not */
@@ -388,7 +390,7 @@ typedef enum heed_weights_point {
  *
  * Pages: with pages above 0, key and value are pools [pages, key_heads, page_rows, ...], and key t
  * of sequence b is row t % page_rows of page block_table[b][t / page_rows]. A page may serve
- * several sequences. What lies past a sequence's length, entries of the table too, is not read.
+ * several sequences. Rows past a sequence's length are not read, nor entries of the table for them.
  *
  * Past the end of a sequence that is shorter than key_length no key is read; weights and column
  * sums hold 0 there, or -inf at HEED_WEIGHTS_MASKED. Rows of weights past its last query are not
@@ -582,9 +584,9 @@ HEED_API heed_status heed_attention(const heed_context* context, const heed_atte
 
 /* ---- Dense attention: gradients -------------------------------------------------------------- */
 
-/* What a score function does to gradients: `tile` holds the scores as the function found them,
- * gradients[j * stride_key + r] the gradient of what it made of each, of the tile's type, to be
- * multiplied with the function's derivative in place. The same rules as for score functions. */
+/* The way of gradients back through a score function: `tile` holds the scores as the function found
+ * them, gradients[j * stride_key + r] the gradient of what it made of each, of the tile's type, to
+ * be multiplied with the function's derivative in place. The same rules as for score functions. */
 typedef void (*heed_score_gradient)(void* user, const heed_score_tile* tile, void* gradients);
 
 /* The gradients of attention, from its inputs, its results and the gradient of out:
@@ -843,7 +845,7 @@ HEED_API heed_status heed_cache_describe(const heed_cache* cache, heed_cache_inf
 HEED_API heed_status heed_cache_sequence_create(heed_cache* cache, heed_sequence* sequence);
 /* A sequence with the same rows, which both share. */
 HEED_API heed_status heed_cache_fork(heed_cache* cache, heed_sequence from, heed_sequence* fork);
-/* Gives the sequence's pages back, but for those that others share. */
+/* Gives the sequence's pages back, except pages that others share. */
 HEED_API heed_status heed_cache_free(heed_cache* cache, heed_sequence sequence);
 /* Keeps the first `length` rows of every layer; refused where a layer has fewer. */
 HEED_API heed_status heed_cache_truncate(heed_cache* cache, heed_sequence sequence, int64_t length);
@@ -907,9 +909,9 @@ HEED_API heed_status heed_cache_attention(const heed_cache* cache,
                                           const heed_attention_args* args);
 
 /* A sequence as bytes, which a later process, or a cache with other pages, may load. All layers
- * must have the same length. The format is stated in api/README.md: little-endian, versioned, with
- * a checksum. To load, layers, heads, features, dtype, scales and rotary embedding must be the
- * cache's, else HEED_STATUS_INVALID_ARGUMENT; what is truncated, foreign or altered is
+ * must have the same length. api/docs/reference/cache.md states the format: little-endian,
+ * versioned, with a checksum. To load, layers, heads, features, dtype, scales and rotary embedding
+ * must be the cache's, else HEED_STATUS_INVALID_ARGUMENT; what is truncated, foreign or altered is
  * HEED_STATUS_CORRUPT, another version HEED_STATUS_UNSUPPORTED. Nothing is changed then. Saving
  * takes some memory from the context's allocator for the list of pages. */
 HEED_API heed_status heed_cache_save_bytes(const heed_cache* cache, heed_sequence sequence,
@@ -948,8 +950,9 @@ typedef struct heed_matrix_layout {
 
 /* A matrix and its bias, prepared once in the order that products read them, for any number of
  * plans, runs and threads, of any context whose product (heed_context_info) is the same: fastest of
- * one with the same instruction set and precision. What a context with HEED_PRECISION_MEDIUM has
- * rounded is refused by those of another precision, and by graphs. Immutable; holds its context. */
+ * one with the same instruction set and precision. Contexts of another precision, and graphs,
+ * refuse a matrix that a context with HEED_PRECISION_MEDIUM has rounded. Immutable; holds its
+ * context. */
 typedef struct heed_weights heed_weights;
 
 typedef struct heed_weights_desc {
@@ -1177,10 +1180,10 @@ HEED_API heed_status heed_multihead(const heed_context* context, const heed_mult
  * Q, K, V, the heads and their log-sum-exp are those that a run with desc.keep left in args.kept,
  * with the same descriptor, in the same context; without desc.keep they are computed again. The
  * bits are the same. Sums are taken in the arithmetic's type in an order that the shape decides,
- * never threads, executors or tiles (but for the product "cblas"), and rounded once.
+ * never threads, executors or tiles (except with the product "cblas"), and rounded once.
  *
- * Rows that belong to no sequence are neither read nor written. What attention says of NaN,
- * infinities, rows that attend nothing and keys that nobody attends is as in
+ * Rows that belong to no sequence are neither read nor written. NaN, infinities, rows
+ * that attend nothing and keys that nobody attends have the effect that they have in
  * heed_attention_backward; products then carry NaN on by the rules of IEEE 754. Hard attention is
  * not differentiable: HEED_STATUS_UNSUPPORTED. */
 typedef struct heed_multihead_backward_desc {
@@ -1277,7 +1280,7 @@ typedef enum heed_index_type {
   HEED_INDEX_I64 = 2
 } heed_index_type;
 
-/* What becomes of edges with the source and destination of an earlier one. */
+/* The fate of edges with the source and destination of an earlier one. */
 typedef enum heed_duplicates {
   HEED_DUPLICATES_DEFAULT = 0, /* removed from an edge list, kept in rows */
   HEED_DUPLICATES_REMOVE = 1,  /* the first stays, with what belongs to it */
@@ -1322,7 +1325,7 @@ typedef struct heed_graph_info {
   uint32_t reverse; /* 1: edges are sorted by source too */
   int64_t nodes;
   int64_t edges;        /* that count: without removed duplicates */
-  int64_t edges_given;  /* what tensors over edges have room for */
+  int64_t edges_given;  /* edges that tensors over edges have */
   int64_t isolated;     /* nodes without incoming edges */
   int64_t most;         /* incoming edges of a node */
   size_t bytes;         /* of memory held, the reverse order included */
@@ -1368,7 +1371,7 @@ typedef enum heed_graph_inputs {
  *
  * Infinity and NaN, hard attention and types are as in dense attention: all tensors are float64, or
  * none is. A float64 out asks for that; a dtype of 0 is float32 of out, and the arithmetic's of
- * everything else. What edges add is computed from <W_edge_key q_n, f_e> and
+ * everything else. The share of edge data is computed from <W_edge_key q_n, f_e> and
  * W_edge_value^T (sum of p_e f_e), with two products per node instead of two per edge: what is not
  * finite in edge data may become NaN. Layouts and arguments of tensors that a problem does not have
  * must be 0. */

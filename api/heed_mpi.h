@@ -14,7 +14,7 @@
  * The life of a program is that of heed.h: context, plan, run. Plans are made, run and destroyed
  * collectively: by all ranks of the communicator, in the same order. Descriptors are compared while
  * the plan is made. Where a rank refuses, finds no memory or fails, all ranks return the same
- * status and the same message, which names the rank; nothing hangs. What MPI itself finds wrong, a
+ * status and the same message, which names the rank; nothing hangs. An error of MPI itself, a
  * lost rank too, goes to the communicator's error handler, which by default ends the program; where
  * it returns, so does the call, with HEED_STATUS_INTERNAL and MPI's message, and the communicator
  * should not be used again.
@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-/* What went wrong in the latest call of this header that failed on this thread; "" before the first
+/* The message of the latest call of this header that failed on this thread; "" before the first
  * failure. Fields of heed_attention_desc are called desc.NAME there, as in heed.h. */
 HEED_API const char* heed_mpi_last_error(void);
 
@@ -68,7 +68,7 @@ typedef enum heed_mpi_queries {
                                      that attend a long cache, which is split over ranks */
 } heed_mpi_queries;
 
-/* What runs of a plan bring besides queries, keys and values, or-ed. */
+/* The tensors that runs of a plan bring besides queries, keys and values, or-ed. */
 typedef enum heed_mpi_tensors {
   HEED_MPI_MASK = 1,
   HEED_MPI_BIAS = 2,
@@ -79,7 +79,7 @@ typedef enum heed_mpi_tensors {
 
 /* `attention` describes this rank's part of the problem: query_length and key_length are the rows
  * of its shard, 0 too, and layouts say where they lie. All else is that of the whole: batch, heads
- * and options are the same on all ranks, but for layouts' strides. Offsets are those of the whole,
+ * and options are the same on all ranks, except layouts' strides. Offsets are those of the whole,
  * too: at the bottom right the last of all queries stands at the last of all keys. Of mask and bias
  * every rank brings the rows of its queries and the keys of the whole sequence, in order of
  * positions. One that repeats over queries, with rows of 1 on all ranks, is the same on all of
@@ -151,7 +151,7 @@ typedef struct heed_mpi_attention_info {
 HEED_API heed_status heed_mpi_attention_plan_describe(const heed_mpi_attention_plan* plan,
                                                       heed_mpi_attention_info* info);
 
-/* What a number of head_ranks would cost the rank that it costs most. With I for
+/* The cost of a number of head_ranks for the rank that it costs most. With I for
  * desc.flops_per_byte, the cost is
  *
  *   max(flops, I ring_bytes) + I heads_bytes
@@ -189,7 +189,7 @@ HEED_API heed_status heed_mpi_attention_plan_run(const heed_mpi_attention_plan* 
                                                  const heed_attention_args* args, void* workspace,
                                                  size_t workspace_bytes);
 
-/* Seconds that the latest run of a plan took on this rank; 0 before the first. What is left of
+/* Seconds that the latest run of a plan took on this rank; 0 before the first. The rest of
  * `run` is MPI's: it is called between pieces of computing, so that messages move on. */
 typedef struct heed_mpi_times {
   uint32_t struct_size;
@@ -332,7 +332,7 @@ HEED_API heed_status heed_mpi_graph_create(MPI_Comm communicator, const heed_con
  * graph stay usable: they hold it. */
 HEED_API void heed_mpi_graph_destroy(heed_mpi_graph* graph);
 
-/* Of this rank, but for the first two. */
+/* Of this rank, except the first two. */
 typedef struct heed_mpi_graph_info {
   uint32_t struct_size;
   uint32_t reserved;
@@ -367,8 +367,8 @@ HEED_API heed_status heed_mpi_graph_edges(const heed_mpi_graph* graph, int64_t* 
 
 typedef struct heed_mpi_graph_attention_plan heed_mpi_graph_attention_plan;
 
-/* Collective, as are the next but for describe. All that heed_graph_attention computes, of this
- * rank's rows: desc is as there, of own nodes and edges, and the same on all ranks but for strides
+/* Collective, as are the next except describe. All that heed_graph_attention computes, of this
+ * rank's rows: desc is as there, of own nodes and edges, and the same on all ranks except strides
  * and the types of tensors over edges. Results have the bits of heed_graph_attention over the whole
  * graph on one process of the same instruction set, however nodes are split. The plan holds the
  * graph. */
