@@ -3,7 +3,6 @@
 
 #include "api/heed.h"
 #include "api/shim.hpp"
-#include "engine/cache/append.hpp"
 #include "engine/cache/attention.hpp"
 #include "engine/cache/sequences.hpp"
 #include "engine/runtime/structs.hpp"

@@ -4,7 +4,7 @@
 #include "api/heed.h"
 #include "api/shim.hpp"
 #include "engine/multihead/backward/plan.hpp"
-#include "engine/projection/project.hpp"
+#include "engine/projection/matmul.hpp"
 #include "engine/projection/weights.hpp"
 #include "engine/runtime/structs.hpp"
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 
 #include "engine/audit/tensors.hpp"
-#include "engine/cache/append.hpp"
 #include "engine/cache/attention.hpp"
+#include "engine/cache/sequences.hpp"
 #include "engine/context/context.hpp"
 #include "engine/dense/backward/plan.hpp"
 #include "engine/dense/merge.hpp"
@@ -15,7 +15,7 @@
 #include "engine/graph/plan.hpp"
 #include "engine/multihead/backward/plan.hpp"
 #include "engine/multihead/plan.hpp"
-#include "engine/projection/project.hpp"
+#include "engine/projection/matmul.hpp"
 
 namespace heed {
 

@@ -1,4 +1,3 @@
-#include "engine/cache/append.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -8,7 +8,7 @@
 #include "api/heed.h"
 #include "engine/context/context.hpp"
 #include "engine/dense/rotate.hpp"
-#include "engine/tensor/element.hpp"
+#include "engine/tensor/layout.hpp"
 
 namespace heed {
 

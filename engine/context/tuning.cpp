@@ -14,7 +14,7 @@
 #include "engine/context/context.hpp"
 #include "engine/runtime/descriptor.hpp"
 #include "engine/runtime/error.hpp"
-#include "engine/tensor/element.hpp"
+#include "engine/tensor/layout.hpp"
 
 namespace heed {
 namespace {

@@ -8,7 +8,7 @@
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/element.hpp"
+#include "engine/tensor/layout.hpp"
 
 namespace heed {
 namespace {

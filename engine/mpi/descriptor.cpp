@@ -284,18 +284,17 @@ void check_gradients(const Plan& plan, const heed_attention_backward_args& args)
     heed_mpi_gradients gradient;
     const char* name;
   } gradients[] = {
-      {"grad_query", args.grad_query, d.grad_query.dtype, HEED_MPI_GRAD_QUERY,
-       "HEED_MPI_GRAD_QUERY"},
-      {"grad_key", args.grad_key, d.grad_key.dtype, HEED_MPI_GRAD_KEY, "HEED_MPI_GRAD_KEY"},
-      {"grad_value", args.grad_value, d.grad_value.dtype, HEED_MPI_GRAD_VALUE,
-       "HEED_MPI_GRAD_VALUE"},
-      {"grad_bias", args.grad_bias, d.grad_bias.dtype, HEED_MPI_GRAD_BIAS, "HEED_MPI_GRAD_BIAS"},
-      {"grad_sinks", args.grad_sinks, real, HEED_MPI_GRAD_SINKS, "HEED_MPI_GRAD_SINKS"},
-      {"grad_alibi_slopes", args.grad_alibi_slopes, real, HEED_MPI_GRAD_ALIBI_SLOPES,
-       "HEED_MPI_GRAD_ALIBI_SLOPES"},
-      {"grad_scale", args.grad_scale, real, HEED_MPI_GRAD_SCALE, "HEED_MPI_GRAD_SCALE"},
-      {"grad_temperature", args.grad_temperature, real, HEED_MPI_GRAD_TEMPERATURE,
-       "HEED_MPI_GRAD_TEMPERATURE"}};
+#define GRADIENT(field, dtype, name) {#field, args.field, dtype, name, #name}
+      GRADIENT(grad_query, d.grad_query.dtype, HEED_MPI_GRAD_QUERY),
+      GRADIENT(grad_key, d.grad_key.dtype, HEED_MPI_GRAD_KEY),
+      GRADIENT(grad_value, d.grad_value.dtype, HEED_MPI_GRAD_VALUE),
+      GRADIENT(grad_bias, d.grad_bias.dtype, HEED_MPI_GRAD_BIAS),
+      GRADIENT(grad_sinks, real, HEED_MPI_GRAD_SINKS),
+      GRADIENT(grad_alibi_slopes, real, HEED_MPI_GRAD_ALIBI_SLOPES),
+      GRADIENT(grad_scale, real, HEED_MPI_GRAD_SCALE),
+      GRADIENT(grad_temperature, real, HEED_MPI_GRAD_TEMPERATURE),
+#undef GRADIENT
+  };
   for (const auto& g : gradients) {
     if (g.pointer != nullptr && !plan.problem.wants(g.gradient))
       fail(HEED_STATUS_INVALID_ARGUMENT,

@@ -128,12 +128,13 @@ inline const void* address_at(const void* args, std::size_t offset) {
   return address;
 }
 
+template <class Problem>
+using AxesOf = Axes (*)(const Problem&);
+
 /// A tensor's fields, and the member of a checked descriptor that says where its elements lie: side
 /// by side without one.
 template <class Problem>
 struct TensorField : Field {
-  using AxesOf = Axes (*)(const Problem&);
-
   Layout Problem::*layout_of = nullptr;
   Matrix Problem::*matrix_of = nullptr;
 
@@ -176,7 +177,7 @@ struct Operand : TensorField<Problem> {
   Role role;
   Needed needed;
   Odd odd;
-  typename TensorField<Problem>::AxesOf axes;
+  AxesOf<Problem> axes;
   Types types = Types::kAny;
   bool no_heads = false;  ///< its layout has no stride_head
   const Condition<Problem>* condition = nullptr;
@@ -184,7 +185,7 @@ struct Operand : TensorField<Problem> {
   bool input_is_optional = false;
 
   constexpr Operand(const TensorField<Problem>& tensor, Role is, Needed given, Odd told_of,
-                    typename TensorField<Problem>::AxesOf along)
+                    AxesOf<Problem> along)
       : TensorField<Problem>(tensor), role(is), needed(given), odd(told_of), axes(along) {}
 
   // The same row with what is special about it.
@@ -226,23 +227,19 @@ struct Operand : TensorField<Problem> {
 
 /// An input that runs need, one that they may lack, and the same of outputs.
 template <class Problem>
-constexpr Operand<Problem> input(const TensorField<Problem>& tensor,
-                                 typename TensorField<Problem>::AxesOf axes) {
+constexpr Operand<Problem> input(const TensorField<Problem>& tensor, AxesOf<Problem> axes) {
   return {tensor, Role::kInput, Needed::kWithElements, Odd::kNotFinite, axes};
 }
 template <class Problem>
-constexpr Operand<Problem> option(const TensorField<Problem>& tensor,
-                                  typename TensorField<Problem>::AxesOf axes) {
+constexpr Operand<Problem> option(const TensorField<Problem>& tensor, AxesOf<Problem> axes) {
   return {tensor, Role::kInput, Needed::kNo, Odd::kNone, axes};
 }
 template <class Problem>
-constexpr Operand<Problem> output(const TensorField<Problem>& tensor,
-                                  typename TensorField<Problem>::AxesOf axes) {
+constexpr Operand<Problem> output(const TensorField<Problem>& tensor, AxesOf<Problem> axes) {
   return {tensor, Role::kOutput, Needed::kWithElements, Odd::kNotFinite, axes};
 }
 template <class Problem>
-constexpr Operand<Problem> wanted(const TensorField<Problem>& tensor,
-                                  typename TensorField<Problem>::AxesOf axes) {
+constexpr Operand<Problem> wanted(const TensorField<Problem>& tensor, AxesOf<Problem> axes) {
   return {tensor, Role::kOutput, Needed::kNo, Odd::kNone, axes};
 }
 

@@ -7,7 +7,6 @@
 
 #include "engine/kernels/table.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/element.hpp"
 #include "engine/tensor/layout.hpp"
 
 namespace heed {

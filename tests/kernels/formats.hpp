@@ -3,7 +3,7 @@
 
 #include <initializer_list>
 
-#include "engine/tensor/element.hpp"
+#include "engine/tensor/layout.hpp"
 #include "tests/oracle/dtype.hpp"
 
 namespace heed_test {

@@ -1,5 +1,3 @@
-#include "engine/mpi/graph/edges.hpp"
-
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
@@ -7,6 +5,8 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+
+#include "engine/mpi/graph/graph.hpp"
 
 namespace heed::mpi {
 namespace {
@@ -60,9 +60,9 @@ struct Fault {
 }
 
 /// The share of a file that one rank reads: the lines that begin in its share of the bytes.
-class Share {
+class FileShare {
  public:
-  Share(const Communicator& comm, const heed_mpi_graph_desc& desc)
+  FileShare(const Communicator& comm, const heed_mpi_graph_desc& desc)
       : comm_(comm), path_(desc.path), nodes_(desc.nodes == 0 ? kMostNodes : desc.nodes) {}
 
   /// Collective.
@@ -196,7 +196,7 @@ std::vector<Edge> read_edges(const Communicator& comm, const heed_mpi_graph_desc
 }
 
 std::vector<Edge> read_file(const Communicator& comm, heed_mpi_graph_desc& desc) {
-  Share share(comm, desc);
+  FileShare share(comm, desc);
   share.read();
   const std::int64_t before = count_before(comm, static_cast<std::int64_t>(share.edges.size()));
   for (std::size_t e = 0; e < share.edges.size(); ++e)

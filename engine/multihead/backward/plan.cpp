@@ -112,7 +112,7 @@ BackwardProblem placed(const BackwardProblem& problem, const heed_multihead_plan
 
 void plan_products(const heed_context& context, heed_multihead_backward_plan& plan) {
   const MultiheadProblem& p = plan.problem.block;
-  const std::int64_t claims = context.threads.count == 1 ? 1 : 4 * context.threads.count;
+  const std::int64_t claims = claims_for(context);
   const auto product = [&](const char* field, std::int64_t rows, std::int64_t in,
                            std::int64_t out) {
     return plan_matmul(context, field, {p.float64(), rows, in, out}, claims);
@@ -190,8 +190,7 @@ heed_multihead_backward_plan make_plan(const heed_context& context,
   plan.block = within("desc.block", [&] { return make_plan(context, problem.block); });
   plan.attention = make_plan(context, placed(problem.attention, plan.block));
   plan_products(context, plan);
-  plan.workers = static_cast<std::uint32_t>(std::clamp<double>(
-      2 * plan.block.projection_flops / kFlopsPerClaim, 1, context.threads.count));
+  plan.workers = workers_for(context, 2 * plan.block.projection_flops);
   lay_out(plan);
   return plan;
 }
