@@ -148,28 +148,19 @@ inline constexpr Layout Problem::*kSideBySide = nullptr;
 /// A field that descriptors, arguments and checked descriptors have; of the arguments alone, with
 /// elements side by side; and likewise, of what a member of checked descriptors says. `Api` names
 /// these structs.
-#define HEED_TENSOR(Api, field)                          \
-  heed::TensorField<Api::Checked> {                      \
-    {"desc." #field,                                     \
-     "args." #field,                                     \
-     #field,                                             \
-     heed::form_of<decltype(Api::Desc::field)>(),        \
-     offsetof(Api::Desc, field),                         \
-     offsetof(Api::Args, field),                         \
-     heed::element_bytes<decltype(Api::Args::field)>()}, \
-        &Api::Checked::field                             \
+#define HEED_TENSOR(Api, field)                                                         \
+  heed::TensorField<Api::Checked> {                                                     \
+    HEED_FIELD(Api, field, "desc." #field, heed::form_of<decltype(Api::Desc::field)>(), \
+               offsetof(Api::Desc, field)),                                             \
+        &Api::Checked::field                                                            \
   }
 #define HEED_VECTOR(Api, field) HEED_VECTOR_AS(Api, field, heed::kSideBySide<Api::Checked>)
-#define HEED_VECTOR_AS(Api, field, member)               \
-  heed::TensorField<Api::Checked> {                      \
-    {"",                                                 \
-     "args." #field,                                     \
-     #field,                                             \
-     heed::Form::kNone,                                  \
-     0,                                                  \
-     offsetof(Api::Args, field),                         \
-     heed::element_bytes<decltype(Api::Args::field)>()}, \
-        member                                           \
+#define HEED_VECTOR_AS(Api, field, member) \
+  heed::TensorField<Api::Checked> { HEED_FIELD(Api, field, "", heed::Form::kNone, 0), member }
+#define HEED_FIELD(Api, field, desc, form, layout)                          \
+  heed::Field {                                                             \
+    desc, "args." #field, #field, form, layout, offsetof(Api::Args, field), \
+        heed::element_bytes<decltype(Api::Args::field)>()                   \
   }
 
 template <class Problem>
