@@ -41,7 +41,7 @@ struct GraphBackwardApi {
 /// Inputs of the attention have gradients where a run has the input, whether it needs or may lack
 /// it.
 constexpr Operand<GraphBackwardProblem> gradient(const TensorField<GraphBackwardProblem>& tensor,
-                                                 TensorField<GraphBackwardProblem>::AxesOf axes) {
+                                                 AxesOf<GraphBackwardProblem> axes) {
   return wanted(tensor, axes).with(Types::kAsOut).told();
 }
 
