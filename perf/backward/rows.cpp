@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "perf/backward/problem.hpp"
-#include "perf/block/backward.hpp"
+#include "perf/block/problem.hpp"
 #include "perf/catalogue.hpp"
 #include "perf/peak.hpp"
 

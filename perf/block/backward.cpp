@@ -1,8 +1,7 @@
-#include "perf/block/backward.hpp"
-
 #include <cmath>
 #include <utility>
 
+#include "perf/block/problem.hpp"
 #include "tests/problem/block_backward.hpp"
 
 namespace heed::perf {

@@ -1,7 +1,7 @@
-#include "perf/graph/backward.hpp"
-
 #include <map>
 #include <vector>
+
+#include "perf/graph/problem.hpp"
 
 namespace heed::perf {
 namespace {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "perf/catalogue.hpp"
-#include "perf/graph/backward.hpp"
 #include "perf/graph/gather.hpp"
 #include "perf/graph/problem.hpp"
 #include "perf/graph/workload.hpp"

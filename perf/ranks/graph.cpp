@@ -1,6 +1,6 @@
-#include "perf/ranks/graph.hpp"
-
 #include <algorithm>
+
+#include "perf/ranks/problem.hpp"
 
 namespace heed::perf {
 

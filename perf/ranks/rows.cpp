@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "perf/catalogue.hpp"
-#include "perf/ranks/graph.hpp"
 #include "perf/ranks/problem.hpp"
 
 namespace heed::perf {
