@@ -1,93 +1,67 @@
-// The fields of descriptors and arguments by the names that messages call them, for tables that
-// change one after the other.
+// The structs of the API by the names and types of their members, as messages call them, and what a
+// member is changed to, as text.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <functional>
-#include <limits>
+#include <cstdlib>
+#include <cstring>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
-#include "tests/api/support.hpp"
+#include "api/heed.h"
 
 namespace api_test {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// The largest size.
 constexpr std::int64_t kMost = std::int64_t{1} << 40;
 
-/// What a field is changed to: a number, a text, no pointer, some pointer, or its own a few bytes
-/// further.
+/// What a field is changed to: a whole number, also as 2^40-1, `most` and `least` of int64 or a
+/// type's name; a real one; a "text"; NULL, `given` (some pointer), `own` (to memory of the form),
+/// args.key+8 (to that of another tensor), +4 (so many bytes further) or `function` (to one that
+/// does nothing).
 class Value {
  public:
-  enum class Pointer { kNull, kGiven, kMoved };
-
+  Value(std::string text) : text_(std::move(text)) {}
+  Value(const char* text) : text_(text) {}
   template <class T, class = std::enable_if_t<std::is_integral_v<T> || std::is_enum_v<T>>>
-  Value(T whole) : whole_(static_cast<std::int64_t>(whole)), is_(std::to_string(whole_)) {}
-  Value(double real) : real_(real), is_(text_of(real)) {}
-  Value(const char* text) : text_(text), is_('"' + std::string(text).substr(0, 40) + '"') {}
-  Value(Pointer pointer, int bytes) : pointer_(pointer), bytes_(bytes) {
-    const char* const words[] = {"NULL", "given", "0x"};
-    is_ = words[static_cast<int>(pointer)];
+  Value(T whole) : text_(std::to_string(static_cast<std::int64_t>(whole))) {}
+
+  /// As messages print it in a field of this type, or how that begins.
+  std::string is(char type) const {
+    if (type == 'p') return is_moved() || text_ == "own" ? "0x" : text_;
+    if (type == 's') return '"' + quoted().substr(0, 40) + '"';
+    if (type != 'f') return std::to_string(whole());
+    if (std::isnan(real())) return "... nan";  // its sign may stand before it
+    char text[32];
+    (void)std::snprintf(text, sizeof text, "%g", real());
+    return text;
   }
-
-  /// As messages print it, or how that begins.
-  const std::string& is() const { return is_; }
-  const char* text() const { return text_; }
-
-  template <class T>
-  void write_to(T& field) const {
-    if constexpr (std::is_same_v<T, const char*>) {
-      field = text_;
-    } else if constexpr (std::is_pointer_v<T>) {
-      alignas(64) static unsigned char some[8192];
-      const auto moved = reinterpret_cast<std::uintptr_t>(field) + static_cast<unsigned>(bytes_);
-      if (pointer_ == Pointer::kMoved) field = reinterpret_cast<T>(moved);
-      if (pointer_ == Pointer::kGiven) field = reinterpret_cast<T>(some);
-      if (pointer_ == Pointer::kNull) field = nullptr;
-    } else if constexpr (std::is_floating_point_v<T>) {
-      field = static_cast<T>(real_);
-    } else {
-      field = static_cast<T>(whole_);
-    }
+  const std::string& text() const { return text_; }
+  /// Without its quotes.
+  std::string quoted() const { return text_.substr(1, text_.size() - 2); }
+  bool is_moved() const { return text_[0] == '+'; }
+  double real() const { return std::strtod(text_.c_str(), nullptr); }
+  std::int64_t whole() const {
+    constexpr const char* kTypes[] = {"default", "f32", "f64", "bf16", "f16", "i8", "e4m3"};
+    for (std::int64_t dtype = 0; dtype < 7; ++dtype)
+      if (text_ == kTypes[dtype]) return dtype;
+    if (text_ == "explicit") return HEED_STRIDES_EXPLICIT;
+    if (text_ == "most") return INT64_MAX;
+    if (text_ == "least") return INT64_MIN;
+    char* end = nullptr;
+    const std::int64_t base = std::strtoll(text_.c_str(), &end, 10);
+    if (*end != '^') return base;
+    const std::int64_t power = std::int64_t{1} << std::strtoll(end + 1, &end, 10);
+    return (base < 0 ? -power : power) + std::strtoll(end, nullptr, 10);
   }
 
  private:
-  static std::string text_of(double real) {
-    if (std::isnan(real)) return "... nan";  // its sign may stand before it
-    char text[32];
-    (void)std::snprintf(text, sizeof text, "%g", real);
-    return text;
-  }
-
-  std::int64_t whole_ = 0;
-  double real_ = 0;
-  const char* text_ = nullptr;
-  Pointer pointer_ = Pointer::kNull;
-  int bytes_ = 0;
-  std::string is_;
-};
-inline const Value kNull = {Value::Pointer::kNull, 0};
-inline const Value kGiven = {Value::Pointer::kGiven, 0};
-inline Value moved(int bytes) { return {Value::Pointer::kMoved, bytes}; }
-
-struct Field {
-  bool ends_with(const std::string& end) const {
-    return name.size() >= end.size() &&
-           name.compare(name.size() - end.size(), end.size(), end) == 0;
-  }
-
-  std::string name;
-  bool there;  ///< not of a layout of a tensor that the problem has not
-  char type;   ///< as in a Schema
-  std::function<void(const Value&)> write;
+  std::string text_;
 };
 
 /// The members of a struct of the API in their order, "name/type": 4 an uint32_t, f a double, p a
@@ -163,94 +137,50 @@ constexpr Schema kAttentionBackwardArgs =
     "struct_size/4 reserved/4 attention/p grad_out/p grad_lse/p grad_query/p "
     "grad_key/p grad_value/p grad_bias/p grad_sinks/p grad_alibi_slopes/p "
     "grad_scale/p grad_temperature/p score_gradient/p";
+constexpr Schema kBlockBackwardDesc =
+    "struct_size/4 accumulate/4 block/p grad_out/L grad_lse/L grad_input_query/L grad_input_key/L "
+    "grad_w_query/M grad_w_key/M grad_w_value/M grad_w_out/M grad_bias/S grad_b_dtype/4 reserved/4";
+constexpr Schema kBlockBackwardArgs =
+    "struct_size/4 reserved/4 block/p grad_out/p grad_lse/p grad_input_query/p grad_input_key/p "
+    "grad_w_query/p grad_w_key/p grad_w_value/p grad_w_out/p grad_b_query/p grad_b_key/p "
+    "grad_b_value/p grad_b_out/p grad_head_weights/p grad_bias/p grad_sinks/p grad_alibi_slopes/p "
+    "grad_scale/p grad_temperature/p score_gradient/p";
+constexpr Schema kLayerBackwardDesc =
+    "struct_size/4 accumulate/4 attention/p grad_out/L grad_lse/L grad_query/L grad_key/L "
+    "grad_value/L grad_data/L grad_edge_data/L grad_edge_bias/L grad_w_query/M grad_w_key/M "
+    "grad_w_value/M grad_w_edge_key/M grad_w_edge_value/M";
+constexpr Schema kLayerBackwardArgs =
+    "struct_size/4 reserved/4 attention/p grad_out/p grad_lse/p grad_query/p grad_key/p "
+    "grad_value/p grad_data/p grad_w_query/p grad_w_key/p grad_w_value/p grad_b_query/p "
+    "grad_b_key/p grad_b_value/p grad_edge_data/p grad_w_edge_key/p grad_w_edge_value/p "
+    "grad_edge_bias/p grad_head_weights/p";
+constexpr Schema kMergeDesc =
+    "struct_size/4 reserved/4 batch heads rows features part_out/L part_lse/L out/L lse/L";
+constexpr Schema kRotateDesc =
+    "struct_size/4 reserved/4 batch heads rows features from/L to/L rotary/R position";
+constexpr Schema kMatrixDesc =
+    "struct_size/4 arithmetic/4 matrices in out layout/M bias_dtype/4 reserved/4";
+constexpr Schema kProjectDesc = "struct_size/4 reserved/4 batch rows x/L y/L";
+constexpr Schema kCacheDesc =
+    "struct_size/4 dtype/4 layers key_heads features value_features page_rows pages sequences "
+    "key_scale/f value_scale/f rotary/R";
+constexpr Schema kAppendDesc =
+    "struct_size/4 reserved/4 layer rows key/L value/L position_offset positions/p";
+constexpr Schema kCacheAttentionDesc =
+    "struct_size/4 reserved/4 attention/p sequences/p layer position_offset positions/p";
+constexpr Schema kContextOptions =
+    "struct_size/4 threads/4 isa/s executor_name/s executor/p allocator/p tile_q/4 tile_kv/4 "
+    "product/s check/4 precision/4 tuning_file/s";
+constexpr Schema kExecutor = "struct_size/4 threads/4 user/p run/p";
+constexpr Schema kAllocator = "struct_size/4 reserved/4 user/p allocate/p release/p";
 
-/// Fields that are added by calling it with their names, without the prefix, and places.
-class Fields {
- public:
-  /// Of the layouts in structs only these belong to tensors that there are.
-  explicit Fields(std::vector<const void*> layouts = {}) : layouts_(std::move(layouts)) {}
-
-  Fields& in(std::string prefix) {
-    prefix_ = std::move(prefix);
-    return *this;
-  }
-  template <class T>
-  Fields& operator()(const std::string& name, T& at) {
-    constexpr char type = std::is_pointer_v<T> ? 'p' : sizeof(T) == 4 ? '4' : '8';
-    all_.push_back({prefix_ + name, true, type, [&at](const Value& value) { value.write_to(at); }});
-    return *this;
-  }
-  /// A variable of the environment.
-  Fields& operator()(const std::string& name, const Environment& environment) {
-    all_.push_back({name, true, 's', [&environment, name](const Value& value) {
-                      environment.set(name.c_str(), value.text());
-                    }});
-    return *this;
-  }
-  template <class T, std::size_t n>
-  Fields& operator()(const std::string& name, T (&list)[n]) {
-    for (std::size_t i = 0; i < n; ++i) (*this)(name + "[" + std::to_string(i) + "]", list[i]);
-    return *this;
-  }
-  /// All members of a struct.
-  Fields& all_of(Schema schema, const void* at, bool there = true) {
-    each_member(schema, [&](const std::string& name, char type, std::uint32_t offset) {
-      const void* const member = static_cast<const char*>(at) + offset;
-      const Schema inside = type == 'L'   ? kLayout
-                            : type == 'S' ? kScoreLayout
-                            : type == 'M' ? kMatrixLayout
-                            : type == 'R' ? kRotary
-                                          : nullptr;
-      if (inside != nullptr) {
-        const std::string before = prefix_;
-        const bool of_tensor = std::count(layouts_.begin(), layouts_.end(), member) > 0;
-        in(before + name + ".")
-            .all_of(inside, member, there && (type == 'R' || of_tensor))
-            .in(before);
-      } else if (type == '4') {
-        add<std::uint32_t>(name, type, member, there);
-      } else if (type == 'f') {
-        add<double>(name, type, member, there);
-      } else if (type == 'p') {
-        add<void*>(name, type, member, there);
-      } else if (type == 's') {
-        add<const char*>(name, type, member, there);
-      } else {
-        add<std::int64_t>(name, type, member, there);
-      }
-    });
-    return *this;
-  }
-  auto begin() const { return all_.begin(); }
-  auto end() const { return all_.end(); }
-
- private:
-  template <class T>
-  void add(const std::string& name, char type, const void* at, bool there) {
-    all_.push_back({prefix_ + name, there, type, [at](const Value& value) {
-                      T field;
-                      std::memcpy(&field, at, sizeof field);
-                      value.write_to(field);
-                      std::memcpy(const_cast<void*>(at), &field, sizeof field);
-                    }});
-  }
-
-  std::string prefix_;
-  std::vector<const void*> layouts_;
-  std::vector<Field> all_;
-};
-
-/// Writes one field of whatever has fields.
-template <class AForm>
-void set(AForm& form, const std::string& name, const Value& value) {
-  for (const Field& field : fields_of(form))
-    if (field.name == name) return field.write(value);
-  throw std::invalid_argument("there is no field " + name);
-}
-
-/// The change of one field.
-inline auto with(std::string name, Value value) {
-  return [name = std::move(name), value = std::move(value)](auto& form) { set(form, name, value); };
+/// What other structs hold.
+inline Schema inside_of(char type) {
+  return type == 'L'   ? kLayout
+         : type == 'S' ? kScoreLayout
+         : type == 'M' ? kMatrixLayout
+         : type == 'R' ? kRotary
+                       : nullptr;
 }
 
 }  // namespace api_test

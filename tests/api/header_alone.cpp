@@ -1,2 +1,2 @@
-// heed.h must need nothing before it, in C++ as in C (test_c99.c).
+// heed.h must need nothing before it, in C++ as in C (api/examples).
 #include "heed.h"

@@ -106,6 +106,12 @@ inline std::vector<std::string> executors() {
   return names;
 }
 
+inline std::vector<std::string> products() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < heed_product_count(); ++i) names.emplace_back(heed_product_name(i));
+  return names;
+}
+
 /// `count` numbers in [-2, 2), the same on every machine.
 inline std::vector<float> numbers(std::size_t count, std::uint32_t seed) {
   std::vector<float> values(count);
@@ -146,8 +152,8 @@ inline void forget_last_error() {
 }
 
 /// Whether a message begins with the words and goes on with them; " ... " among them stands for
-/// whatever it says between.
-inline bool says(const std::string& message, const std::string& words) {
+/// whatever it says between. Whole: and says nothing else.
+inline bool says(const std::string& message, const std::string& words, bool whole = false) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const std::string gap = " ... ";
   std::size_t from = 0;
@@ -163,7 +169,7 @@ inline bool says(const std::string& message, const std::string& words) {
     from = found + part.size();
     at = end + gap.size();
   }
-  return true;
+  return !whole || from == message.size() || words.substr(words.size() - 4) == "... ";
 }
 
 /// A refusal has this status and a message that names the field, its value and the bound.
@@ -203,14 +209,16 @@ inline heed_status try_context(const heed_context_options& options) {
 
 // ---- Environment ----------------------------------------------------------------------------
 
+inline constexpr const char* kVariables[] = {
+    "HEED_ISA",     "HEED_PARALLEL",    "HEED_THREADS", "HEED_PRODUCT", "HEED_TILE_Q",
+    "HEED_TILE_KV", "HEED_TUNING_FILE", "HEED_VERBOSE", "HEED_CHECK",   "HEED_PRECISION"};
+
 /// Silences the HEED_* variables for the length of a test, whatever the test run was started
 /// with, and sets those that it is asked to.
 class Environment {
  public:
   Environment() {
-    for (const char* const name :
-         {"HEED_ISA", "HEED_PARALLEL", "HEED_THREADS", "HEED_PRODUCT", "HEED_TILE_Q",
-          "HEED_TILE_KV", "HEED_TUNING_FILE", "HEED_VERBOSE", "HEED_CHECK", "HEED_PRECISION"}) {
+    for (const char* const name : kVariables) {
       const char* const value = std::getenv(name);
       before_.emplace_back(name, value == nullptr ? "" : value);
       unsetenv(name);

@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "tests/api/saved.hpp"
+#include "tests/api/caches.hpp"
 
 using namespace api_test;
 

@@ -2,9 +2,8 @@
 // truncated or altered: what is refused changes nothing.
 #include <cstring>
 
-#include "tests/api/cache_forms.hpp"
+#include "tests/api/caches.hpp"
 #include "tests/api/refused.hpp"
-#include "tests/api/saved.hpp"
 
 using namespace api_test;
 
@@ -27,176 +26,136 @@ void refused(heed_status status, const std::string& words,
 }  // namespace
 
 TEST_CASE("a cache has sizes that make sense", "[refused][cache]") {
-  check_refused<CacheForm>(
-      {{"desc.dtype", HEED_DTYPE_F64, "must be another than HEED_DTYPE_F64 (2)"},
-       {"desc.page_rows", -16, "must be 16 to 1099511627776"},
-       {"desc.page_rows", 15, "must be 16 to 1099511627776"},
-       {"desc.page_rows", 17, "must be a multiple of 16"},
-       {"desc.pages", std::int64_t{1} << 31, "must be at most 2147483647"},
-       {"desc.sequences", (1 << 20) + 1, "must be at most 1048576"},
-       {[](CacheForm& f) {
-          f.desc.features = kMost;
-          f.desc.pages = 1 << 20;
-        },
-        "desc.layers is 2, desc.key_heads is 2, desc.features is 1099511627776, "
-        "desc.value_features is 6, desc.page_rows is 16, desc.pages is 1048576, desc.sequences is "
-        "3; the cache overflows an address"},
-       {[](CacheForm& f) { f.desc.layers = f.desc.key_heads = kMost; },
-        "desc.layers is 1099511627776 ... overflows an address"},
-       {[](CacheForm& f) {
-          f.desc.layers = kMost;
-          f.desc.sequences = 1 << 20;
-        },
-        "desc.layers is 1099511627776 ... overflows an address"},
-       {"desc.key_scale", 0.5, "must be 0 unless dtype is HEED_DTYPE_F8_E4M3 (6)"},
-       {"desc.value_scale", kNan, "must be 0 unless dtype is HEED_DTYPE_F8_E4M3 (6)"},
-       {"desc.rotary.features", 2, "must be 0 with HEED_ROTARY_NONE"}});
-  check_accepted<CacheForm>(with("desc.sequences", 1 << 20));
-  const char* const scales = "must be 1.17549e-38 to 3.40282e+38, or 0 for the default 1";
-  check_refused<CacheForm>(with("desc.dtype", HEED_DTYPE_F8_E4M3),
-                           {{"desc.key_scale", -0.5, scales},
-                            {"desc.key_scale", 1e-39, scales},
-                            {"desc.value_scale", 1e39, scales},
-                            {"desc.value_scale", kNan, scales},
-                            {"desc.value_scale", kInfinity, scales}});
-  check_refused<CacheForm>(&CacheForm::turn,
-                           {{"desc.rotary.features", 6, "must be even, 0 to 4"},
-                            {with("desc.features", 3),
-                             "desc.rotary.features is 0, for all 3 of a row; that must be even"}});
+  check_refused("cache", R"(
+    desc.layers | desc.value_features | desc.sequences = -1 | least | -2^40 | 2^40+1 | most
+      => must be 0 to 1099511627776
+    desc.key_heads | desc.features | desc.pages = -1 | 0 | least | 2^40+1 | most
+      => must be 1 to 1099511627776
+    desc.dtype = 7 | 99 | 4294967295 => must be a heed_dtype, 0 to 6
+    desc.rotary.pairs = 3 | 99 | 4294967295 => must be a heed_rotary_pairs, 0 to 2
+    desc.dtype = f64 => must be another than HEED_DTYPE_F64 (2): the arithmetic is float32
+    desc.page_rows = -16 | 15 => must be 16 to 1099511627776
+    desc.page_rows = 17 => must be a multiple of 16
+    desc.pages = 2^31 => must be at most 2147483647
+    desc.sequences = 1048577 => must be at most 1048576
+    desc.sequences = 1048576 => ok
+    desc.pages = 2^20, desc.features = 2^40
+      => desc.layers is 2, desc.key_heads is 2, desc.features is 1099511627776, desc.value_features
+      is 6, desc.page_rows is 16, desc.pages is 1048576, desc.sequences is 3; the cache overflows an
+      address
+    desc.layers desc.key_heads = 2^40
+      => desc.layers is 1099511627776 ... overflows an address
+    desc.sequences = 2^20, desc.layers = 2^40
+      => desc.layers is 1099511627776 ... overflows an address
+    desc.key_scale = 0.5 => with desc.dtype 1; it must be 0 unless dtype is HEED_DTYPE_F8_E4M3 (6)
+    desc.value_scale = nan => with desc.dtype 1; it must be 0 unless dtype is HEED_DTYPE_F8_E4M3 (6)
+    desc.rotary.features = 2 => must be 0 with HEED_ROTARY_NONE
+    with desc.dtype = e4m3:
+    desc.key_scale = -0.5 | 1e-39 => must be 1.17549e-38 to 3.40282e+38, or 0 for the default 1
+    desc.value_scale = 1e39 | nan | inf
+      => must be 1.17549e-38 to 3.40282e+38, or 0 for the default 1
+    with turn:
+    desc.rotary.features = 6 => must be even, 0 to 4
+    desc.features = 3 => desc.rotary.features is 0, for all 3 of a row; that must be even
+  )");
 }
 
-TEST_CASE("rows to append", "[refused][cache]") {
-  std::vector<Refusal<AppendForm>> rows = {
-      {"desc.layer", -1, "must be 0 to 1, for the cache's layers"},
-      {"desc.layer", 2, "must be 0 to 1, for the cache's layers"},
-      {"desc.position_offset", 1, "must be 0 without rotary embedding"},
-      {"desc.positions", kGiven, "must be NULL: the cache has no rotary embedding"}};
-  for (const char* const field : {"desc.key.dtype", "desc.value.dtype"})
-    for (const std::uint32_t dtype : {2U, 5U, 6U, 7U, 0xffffffffU})
-      rows.emplace_back(field, dtype,
-                        "must be 0, HEED_DTYPE_F32 (1), HEED_DTYPE_BF16 (3) or HEED_DTYPE_F16 (4)");
-  check_refused<AppendForm>(rows);
-  check_refused<AppendForm>(with("desc.key.dtype", HEED_DTYPE_F16),
-                            {{"key", moved(1), "must be a multiple of 2"},
-                             {"value", moved(2), "must be a multiple of 4"}});
-  // More than lengths can count.
-  check_refused<AppendForm>(
-      [](AppendForm& form) {
-        form.append.key.reserved = form.append.value.reserved = HEED_STRIDES_EXPLICIT;
-        form.append.layer = 0;
-      },
-      {{with("desc.rows", INT32_MAX - 19),
-        "desc.rows is 2147483628; with the 20 that the sequence has, it must be at most "
-        "2147483647"},
-       {with("desc.rows", INT32_MAX - 20),
-        "2147483627 more rows take 134217726 pages; of the cache's 3 0 are free",
-        HEED_STATUS_OUT_OF_MEMORY}});
+TEST_CASE("rows to append, and where they stand", "[refused][cache]") {
+  check_refused("append", R"(
+    desc.rows = -1 | least | -2^40 | 2^40+1 | most => must be 0 to 1099511627776
+    desc.layer = -1 | 2 => must be 0 to 1, for the cache's layers
+    desc.position_offset = 1 => must be 0 without rotary embedding
+    desc.positions = given => must be NULL: the cache has no rotary embedding
+    desc.key.dtype | desc.value.dtype = f64 | 5 | 6 | 7 | 4294967295
+      => must be 0, HEED_DTYPE_F32 (1), HEED_DTYPE_BF16 (3) or HEED_DTYPE_F16 (4)
+    with desc.key.dtype = f16:
+    key = +1 => must be a multiple of 2
+    value = +2 => must be a multiple of 4
+    with desc.key.reserved desc.value.reserved = explicit, desc.layer = 0:
+    desc.rows = 2147483628
+      => ; with the 20 that the sequence has, it must be at most 2147483647
+    desc.rows = 2147483627 => (out of memory)
+      2147483627 more rows take 134217726 pages; of the cache's 3 0 are free
+    with turn:
+    desc.position_offset = -1 | 2^40-1 | most
+      => ; rows that lie at 0 to 2 must stand at 0 to 1099511627776
+    with positions:
+    desc.position_offset = 1 => must be 0 with desc.positions
+    desc.positions[2] = -1 => must be 0 to 1099511627776
+    with tables:
+    desc.position_offset = 23 => ; rows that lie at 0 to 2 must stand at 0 to 24
+    desc.position_offset = 22 => ok
+    with tables, positions:
+    desc.positions[0] = 25 => must be 0 to 24, which the tables have
+  )");
 }
 
 TEST_CASE("rows to append without elements need no pointers, but a sequence", "[cache]") {
-  AppendForm form;
-  form.append.rows = 0;
-  form.key = form.value = nullptr;
+  Form form("append", "desc.rows = 0, key value = NULL");
   hand_in(form, false, [](heed_status status) { CHECK(status == HEED_STATUS_OK); });
-  CHECK_FALSE(form.changed);
+  CHECK(form.untouched());
+  const FilledCache cache(serial(), form.at<heed_cache_desc>("cache"));
   forget_last_error();
-  check_refusal(heed_cache_append(form.cache.get(), 1, &form.append, nullptr, nullptr),
-                HEED_STATUS_INVALID_ARGUMENT, "sequence 0x1 is none of this cache's");
+  check_refusal(
+      heed_cache_append(cache.get(), 1, &form.at<heed_cache_append_desc>("desc"), nullptr, nullptr),
+      HEED_STATUS_INVALID_ARGUMENT, "sequence 0x1 is none of this cache's");
 }
 
-TEST_CASE("where rows to append stand", "[refused][cache]") {
-  check_refused<AppendForm>(
-      &AppendForm::turn,
-      {{"desc.position_offset", -1, "rows that lie at 0 to 2 must stand at 0 to 1099511627776"},
-       {"desc.position_offset", kMost - 1, "rows that lie at 0 to 2 must stand at 0 to"},
-       {"desc.position_offset", INT64_MAX, "rows that lie at 0 to 2 must stand at 0 to"}});
-  check_refused<AppendForm>(&AppendForm::give_positions,
-                            {{"desc.position_offset", 1, "must be 0 with desc.positions"},
-                             {[](AppendForm& form) { form.positions[2] = -1; },
-                              "desc.positions[2] is -1; it must be 0 to 1099511627776"}});
-  check_refused<AppendForm>(
-      &AppendForm::give_tables,
-      {{"desc.position_offset", 23, "rows that lie at 0 to 2 must stand at 0 to 24"}});
-  check_refused<AppendForm>(
-      [](AppendForm& form) { form.give_tables(), form.give_positions(); },
-      {{[](AppendForm& form) { form.positions[0] = 25; },
-        "desc.positions[0] is 25; it must be 0 to 24, which the tables have"}});
-  check_accepted<AppendForm>([](AppendForm& form) {
-    form.give_tables();
-    form.append.position_offset = 22;
-  });
-}
-
-TEST_CASE("attention over a cache, and what that knows itself", "[refused][cache]") {
-  std::vector<Refusal<CacheAttentionForm>> rows = {
-      {"desc.layer", 2, "must be 0 to 1, for the cache's layers"},
-      {with("desc.sequences", kNull), "desc.sequences is NULL; desc.attention->batch is 2"},
-      {"desc.sequences", moved(4), "must be a multiple of 8"},
-      {"desc.attention->key_length", 19, "must be 0 or at least 20, the rows of desc.sequences[0]"},
-      {"desc.attention->query.dtype", HEED_DTYPE_F64,
-       "must be another than HEED_DTYPE_F64 (2): the cache's keys are float32 at most"},
-      {"desc.attention->out.dtype", HEED_DTYPE_F64,
-       "must be another than HEED_DTYPE_F64 (2): the cache's keys are float32 at most"},
-      {"desc.attention: desc.query_heads", 3, "must be a multiple of desc.key_heads, 2"},
-      {"desc.attention: desc.query.dtype", 9, "must be a heed_dtype, 0 to 4"},
-      {"desc.position_offset", 1, "must be 0 without rotary embedding"},
-      {"desc.positions", kGiven, "must be NULL: the cache has no rotary embedding"}};
-  for (const char* const field : {"key_heads", "features", "value_features", "packed_keys", "pages",
-                                  "page_rows", "block_table_stride"})
-    rows.emplace_back(std::string("desc.attention->") + field, 2, "must be 0: the cache knows it");
-  for (const char* const layout : {"key", "value", "key_scales", "value_scales"})
-    rows.emplace_back(with(std::string("desc.attention->") + layout + ".stride_row", 1),
-                      "desc.attention-> ... is set; it must be 0: the cache knows it");
-  for (const char* const field :
-       {"key", "value", "key_lengths", "cu_seqlens_k", "block_table", "key_scales", "value_scales"})
-    rows.emplace_back(std::string("args.") + field, kGiven, "must be NULL: it is the cache's");
-  check_refused<CacheAttentionForm>(rows);
-  check_accepted<CacheAttentionForm>(with("desc.attention->key_length", 20));
-  check_accepted<CacheAttentionForm>(with("desc.attention->key_length", 1000));
-  check_accepted<CacheAttentionForm>(&CacheAttentionForm::pack);
-  CacheAttentionForm none;
-  none.attention.batch = 0;
-  none.call.sequences = nullptr;
-  none.args.query = nullptr, none.args.out = none.args.lse = nullptr;
-  hand_in(none, true, [](heed_status status) { CHECK(status == HEED_STATUS_OK); });
-}
-
-TEST_CASE("where queries over a cache stand", "[refused][cache]") {
-  check_refused<CacheAttentionForm>(
-      &CacheAttentionForm::turn,
-      {{"desc.position_offset", -3, "rows that lie at 2 to 4 must stand at 0 to 1099511627776"},
-       {"desc.position_offset", kMost - 18, "rows that lie at 17 to 19 must stand at 0 to"}});
-  check_refused<CacheAttentionForm>(
-      &CacheAttentionForm::give_positions,
-      {{"desc.positions", moved(4), "must be a multiple of 8"},
-       {"desc.position_offset", 1, "must be 0 with desc.positions"},
-       {[](CacheAttentionForm& form) { form.positions[5] = kMost + 1; },
-        "desc.positions[5] is 1099511627777; it must be 0 to 1099511627776"}});
-  const auto packed = [](CacheAttentionForm& form) { form.give_positions(), form.pack(); };
-  check_refused<CacheAttentionForm>(packed,
-                                    {{[](CacheAttentionForm& form) { form.positions[1] = -1; },
-                                      "desc.positions[1] is -1; it must be 0 to"},
-                                     {[](CacheAttentionForm& form) { form.cu_seqlens_q[1] = 7; },
-                                      "args.cu_seqlens_q[1] is 7; it must be 1 to 6"}});
-  check_accepted<CacheAttentionForm>([&](CacheAttentionForm& form) {
-    packed(form);
-    form.positions[0] = form.positions[5] = -1;  // of no sequence's rows
-  });
+TEST_CASE("attention over a cache, what that knows itself, and where queries stand",
+          "[refused][cache]") {
+  check_refused("cache attention", R"(
+    desc.attention->batch | desc.attention->key_length = -1 | least | -2^40 | 2^40+1 | most
+      => must be 0 to 1099511627776
+    desc.layer = 2 => must be 0 to 1, for the cache's layers
+    desc.sequences = NULL => desc.sequences is NULL; desc.attention->batch is 2
+    desc.attention->key_length = 19 => must be 0 or at least 20, the rows of desc.sequences[0]
+    desc.attention->key_length = 20 | 1000 => ok
+    desc.attention->query.dtype | desc.attention->out.dtype = f64
+      => must be another than HEED_DTYPE_F64 (2): the cache's keys are float32 at most
+    desc.attention: desc.query_heads = 3 => must be a multiple of desc.key_heads, 2
+    desc.attention: desc.query.dtype = 9 => must be a heed_dtype, 0 to 4
+    desc.position_offset = 1 => must be 0 without rotary embedding
+    desc.positions = given => must be NULL: the cache has no rotary embedding
+    desc.attention->key_heads | desc.attention->features | desc.attention->value_features
+      | desc.attention->packed_keys | desc.attention->pages | desc.attention->page_rows
+      | desc.attention->block_table_stride = 2 => must be 0: the cache knows it
+    desc.attention->key.stride_row | desc.attention->value.stride_row
+      | desc.attention->key_scales.stride_row | desc.attention->value_scales.stride_row = 1
+      => desc.attention-> ... is set; it must be 0: the cache knows it
+    args.key | args.value | args.key_lengths | args.cu_seqlens_k | args.block_table
+      | args.key_scales | args.value_scales = given => must be NULL: it is the cache's
+    pack_queries => ok
+    desc.attention->batch = 0, desc.sequences args.query args.out args.lse = NULL
+      => ok, nothing to do
+    with turn:
+    desc.position_offset = -3 => ; rows that lie at 2 to 4 must stand at 0 to 1099511627776
+    desc.position_offset = 2^40-18
+      => ; rows that lie at 17 to 19 must stand at 0 to 1099511627776
+    with positions:
+    desc.positions = +4 => must be a multiple of 8
+    desc.position_offset = 1 => must be 0 with desc.positions
+    desc.positions[5] = 2^40+1 => must be 0 to 1099511627776
+    with positions, pack_queries:
+    desc.positions[1] = -1 => must be 0 to 1099511627776
+    args.cu_seqlens_q[1] = 7 => must be 1 to 6
+    desc.positions[0] = -1, desc.positions[5] = -1 => ok
+  )");
 }
 
 TEST_CASE("sequences that are none of the cache's are refused", "[refused][cache]") {
-  FilledCache form, other;
-  form.make();
-  other.make();
+  const Context context = serial();
+  const heed_cache_desc desc = two_layers();
+  FilledCache form(context, desc);
+  const FilledCache other(context, desc);
   heed_sequence freed = 0;
-  REQUIRE(heed_cache_sequence_create(form.cache.get(), &freed) == HEED_STATUS_OK);
-  REQUIRE(heed_cache_free(form.cache.get(), freed) == HEED_STATUS_OK);
+  REQUIRE(heed_cache_sequence_create(form.get(), &freed) == HEED_STATUS_OK);
+  REQUIRE(heed_cache_free(form.get(), freed) == HEED_STATUS_OK);
   heed_sequence again = 0;
-  REQUIRE(heed_cache_sequence_create(form.cache.get(), &again) == HEED_STATUS_OK);
+  REQUIRE(heed_cache_sequence_create(form.get(), &again) == HEED_STATUS_OK);
   CHECK(again != freed);
   CHECK(again % (1 << 20) == freed % (1 << 20));  // in its place
   form.before = form.state();
-  heed_cache* const cache = form.cache.get();
+  heed_cache* const cache = form.get();
   for (const heed_sequence wrong : {heed_sequence{0}, freed, other.sequences[0], heed_sequence{1},
                                     form.sequences[0] + 7, UINT64_MAX}) {
     const std::string words =
@@ -212,18 +171,20 @@ TEST_CASE("sequences that are none of the cache's are refused", "[refused][cache
     CHECK(length == 77);
     heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
     append.rows = 1;
-    refused(heed_cache_append(cache, wrong, &append, form.numbers.at(), form.numbers.at()), words);
+    refused(heed_cache_append(cache, wrong, &append, form.zeros(), form.zeros()), words);
     std::size_t bytes = 77;
     refused(heed_cache_save_bytes(cache, wrong, &bytes), words);
-    refused(heed_cache_save(cache, wrong, form.numbers.at(), 4096), words);
+    char memory[4096];
+    refused(heed_cache_save(cache, wrong, memory, sizeof memory), words);
     refused(heed_cache_save_file(cache, wrong, -1), words);
     CHECK(bytes == 77);
-    CacheAttentionForm attention;
+    Form attention("cache attention");
     const heed_sequence listed[] = {form.sequences[1], wrong};
-    attention.call.sequences = listed;
-    refused(heed_cache_attention(cache, &attention.call, &attention.args),
+    auto& call = attention.at<heed_cache_attention_desc>("desc");
+    call.sequences = listed;
+    refused(heed_cache_attention(cache, &call, &attention.at<heed_attention_args>("args")),
             "desc.sequences[1]: " + words);
-    CHECK(attention.outputs_untouched());
+    CHECK(attention.untouched());
   }
   CHECK(form.state() == form.before);
   // Nor has the one that was listed before it stayed in use.
@@ -231,9 +192,8 @@ TEST_CASE("sequences that are none of the cache's are refused", "[refused][cache
 }
 
 TEST_CASE("a truncation keeps rows that all layers have", "[refused][cache]") {
-  FilledCache form;
-  form.make();
-  heed_cache* const cache = form.cache.get();
+  const FilledCache form(serial(), two_layers());
+  heed_cache* const cache = form.get();
   forget_last_error();
   for (const std::int64_t length : {std::int64_t{1}, std::int64_t{-1}, INT64_MIN, INT64_MAX})
     refused(heed_cache_truncate(cache, form.sequences[0], length),
@@ -248,9 +208,8 @@ TEST_CASE("a truncation keeps rows that all layers have", "[refused][cache]") {
 
 TEST_CASE("a full cache says how many pages are wanted and free, and stays as it is",
           "[refused][cache]") {
-  FilledCache form;
-  form.make();  // in two pages and one
-  heed_cache* const cache = form.cache.get();
+  FilledCache form(serial(), two_layers());  // in two pages and one
+  heed_cache* const cache = form.get();
   heed_sequence fork = 77;
   REQUIRE(heed_cache_truncate(cache, form.sequences[0], 0) == HEED_STATUS_OK);
   REQUIRE(heed_cache_fork(cache, form.sequences[1], &fork) == HEED_STATUS_OK);
@@ -258,8 +217,8 @@ TEST_CASE("a full cache says how many pages are wanted and free, and stays as it
   const auto none_for = [&](heed_sequence sequence, std::int64_t rows, const char* words) {
     heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
     append.rows = rows;
-    refused(heed_cache_append(cache, sequence, &append, form.numbers.at(), form.numbers.at()),
-            words, HEED_STATUS_OUT_OF_MEMORY);
+    refused(heed_cache_append(cache, sequence, &append, form.zeros(), form.zeros()), words,
+            HEED_STATUS_OUT_OF_MEMORY);
   };
   const char* const full = "the cache has 3 sequences, as many as its desc.sequences allows";
   forget_last_error();
@@ -323,7 +282,7 @@ TEST_CASE("what no sequence like the cache's was saved as is refused", "[cache][
         "dtype of the saved sequence is " + std::to_string(dtype) + "; it must be the cache's, 6");
   not_loaded(with_number(good, 64, 0.25),
              "key_scale of the saved sequence is 0.25; it must be the cache's, 0.5");
-  not_loaded(with_number(good, 72, kNan),
+  not_loaded(with_number(good, 72, std::numeric_limits<double>::quiet_NaN()),
              "value_scale of the saved sequence is ... nan; it must be the cache's, 1");
   not_loaded(with_number(good, 88, -0.0),
              "rotary.base of the saved sequence is -0; it must be the cache's, 0");

@@ -1,7 +1,7 @@
 // Sequences as bytes: what they are. That they come back, tests/cache/test_histories.cpp has.
 #include <cstring>
 
-#include "tests/api/saved.hpp"
+#include "tests/api/caches.hpp"
 
 using namespace api_test;
 

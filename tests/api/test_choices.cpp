@@ -1,6 +1,5 @@
 // ISA, executor, threads, product, precision, checks and tiles, given as options or by HEED_*
 // variables: what is refused, what is taken, and option before environment before automatic.
-#include "tests/api/other_forms.hpp"
 #include "tests/api/refused.hpp"
 #include "tests/oracle/dense.hpp"
 
@@ -8,25 +7,9 @@ using namespace api_test;
 
 namespace {
 
-void use_executor(ContextForm& form) {
-  form.options.executor_name = nullptr;
-  form.options.executor = &form.executor;
-}
-
-/// With nothing forced, so that every variable counts.
-void check_malformed(const char* variable, std::initializer_list<const char*> values,
-                     const std::string& bound) {
-  std::vector<Refusal<ContextForm>> rows;
-  for (const char* const value : values)
-    rows.emplace_back(variable, value, bound, HEED_STATUS_INVALID_ENVIRONMENT);
-  check_refused<ContextForm>(choose_nothing, rows);
-  check_refused<ContextForm>(give_no_options, rows);
-}
-
-std::vector<std::string> products() {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < heed_product_count(); ++i) names.emplace_back(heed_product_name(i));
-  return names;
+/// With nothing forced, so that every variable counts, and with no options at all.
+void check_malformed(const std::string& rows) {
+  check_refused("context", "with nothing chosen:\n" + rows + "with options = NULL:\n" + rows);
 }
 
 constexpr const char* kPrecisions[] = {"", "exact", "default", "high", "medium"};
@@ -144,22 +127,21 @@ TEST_CASE("an empty variable is silent", "[choices][environment]") {
 
 TEST_CASE("unknown names are refused, with the choices, and not printed without end",
           "[choices][environment][refused]") {
-  const std::string longer(100000, 'x');
-  const char* const isas = "which this build does not know; usable here: scalar";
-  const char* const executors = "this build has: serial";
-  const char* const products = "this build has: heed";
-  std::vector<Refusal<ContextForm>> rows;
-  for (const char* const name : {"foo", "AVX2", "TBB", "Heed", "scalar ", "", longer.c_str()}) {
-    rows.emplace_back("options.isa", name, isas);
-    rows.emplace_back("options.executor_name", name, executors);
-    rows.emplace_back("options.product", name, products);
-  }
-  check_refused<ContextForm>(rows);
-  check_malformed("HEED_ISA", {"avx1024", "Scalar"}, isas);
-  check_malformed("HEED_PARALLEL", {"foo", "caller"}, executors);
-  check_malformed("HEED_PRODUCT", {"foo", "Heed", "heed "}, products);
-  check_malformed("HEED_PRECISION", {"Exact", "highest", "1", "default ", "bf16"},
-                  "must be exact, default, high or medium");
+  const std::string names =
+      R"("foo" | "AVX2" | "TBB" | "Heed" | "scalar " | "" | ")" + std::string(100000, 'x') + '"';
+  const std::string isas = " => , which this build does not know; usable here: scalar ...\n";
+  const std::string executors = " => ; this build has: serial ...\n";
+  const std::string products = " => ; this build has: heed ...\n";
+  check_refused("context", "options.isa = " + names + isas + "options.executor_name = " + names +
+                               executors + "options.product = " + names + products);
+  const auto of_environment = [](std::string row) {
+    return row.insert(row.find("=> ") + 3, "(environment) ");
+  };
+  check_malformed(of_environment(R"(HEED_ISA = "avx1024" | "Scalar")" + isas) +
+                  of_environment(R"(HEED_PARALLEL = "foo" | "caller")" + executors) +
+                  of_environment(R"(HEED_PRODUCT = "foo" | "Heed" | "heed ")" + products) +
+                  R"(HEED_PRECISION = "Exact" | "highest" | "1" | "default " | "bf16" => )"
+                  "(environment) must be exact, default, high or medium\n");
 }
 
 TEST_CASE("an ISA that this CPU lacks is unsupported", "[choices][refused]") {
@@ -167,71 +149,55 @@ TEST_CASE("an ISA that this CPU lacks is unsupported", "[choices][refused]") {
     heed_isa_info info = HEED_ISA_INFO_INIT;
     REQUIRE(heed_isa_get(i, &info) == HEED_STATUS_OK);
     if (info.usable == 1) continue;
-    const char* const lacks = "which this CPU or operating system lacks; usable here: scalar";
-    check_refused<ContextForm>({{"options.isa", info.name, lacks, HEED_STATUS_UNSUPPORTED}});
-    check_refused<ContextForm>({{"HEED_ISA", info.name, lacks, HEED_STATUS_INVALID_ENVIRONMENT}});
+    const std::string is = " = \"" + std::string(info.name) + "\" => ";
+    const char* const lacks =
+        ", which this CPU or operating system lacks; usable here: scalar ...\n";
+    check_refused("context", "options.isa" + is + "(unsupported) " + lacks + "HEED_ISA" + is +
+                                 "(environment) " + lacks);
   }
 }
 
-TEST_CASE("a caller's executor has a function and threads, and no name", "[choices][refused]") {
-  check_refused<ContextForm>(
-      use_executor,
-      {{"options.executor_name", "serial", "and options.executor is set; give one of them"},
-       {[](ContextForm& form) { form.executor.run = nullptr; },
-        "options.executor.run is NULL; it must be a function"},
-       {"options.executor.threads", 0, "must be 1 to 1024"},
-       {"options.executor.threads", 1025, "must be 1 to 1024"},
-       {"options.executor.threads", 0xffffffffU, "must be 1 to 1024"}});
-}
-
-TEST_CASE("a caller's allocator has both functions", "[choices][refused]") {
-  check_refused<ContextForm>({{"options.allocator.reserved", 7, "must be 0"},
-                              {[](ContextForm& form) { form.allocator.allocate = nullptr; },
-                               "options.allocator.allocate is NULL; it must be a function"},
-                              {[](ContextForm& form) { form.allocator.release = nullptr; },
-                               "options.allocator.release is NULL; it must be a function"}});
-}
-
-TEST_CASE("threads past 1024 and tiles past 65536 are refused", "[choices][refused]") {
-  for (const ChangeOf<ContextForm>& make :
-       {ChangeOf<ContextForm>(unchanged<ContextForm>), ChangeOf<ContextForm>(use_executor),
-        ChangeOf<ContextForm>(choose_nothing)})
-    check_refused<ContextForm>(make, {{"options.threads", 1025, "must be at most 1024"},
-                                      {"options.threads", 0xffffffffU, "must be at most 1024"}});
-  check_refused<ContextForm>({{"options.tile_q", 65537, "must be at most 65536"},
-                              {"options.tile_q", 0xffffffffU, "must be at most 65536"},
-                              {"options.tile_kv", 65537, "must be at most 65536"},
-                              {"options.tile_kv", 0xffffffffU, "must be at most 65536"},
-                              {"options.check", 3, "must be a heed_check, 0 to 2"},
-                              {"options.check", 0xffffffffU, "must be a heed_check, 0 to 2"},
-                              {"options.precision", 5, "must be a heed_precision, 0 to 4"},
-                              {"options.precision", 0xffffffffU, "must be a heed_precision"}});
+TEST_CASE("what a context is given beside names has bounds", "[choices][refused]") {
+  check_refused("context", R"(
+    options.threads = 1025 | 4294967295 => must be at most 1024
+    options.tile_q | options.tile_kv = 65537 | 4294967295 => must be at most 65536
+    options.check = 3 | 4294967295 => must be a heed_check, 0 to 2
+    options.precision = 5 | 4294967295 => must be a heed_precision, 0 to 4
+    options.allocator.reserved = 7 => must be 0
+    options.allocator.allocate | options.allocator.release = NULL => ; it must be a function
+    with nothing chosen:
+    options.threads = 1025 | 4294967295 => must be at most 1024
+    with executor:
+    options.threads = 1025 | 4294967295 => must be at most 1024
+    options.executor_name = "serial" => and options.executor is set; give one of them
+    options.executor.run = NULL => ; it must be a function
+    options.executor.threads = 0 | 1025 | 4294967295 => must be 1 to 1024
+  )");
 }
 
 TEST_CASE("malformed numbers in the environment are refused", "[environment][refused]") {
-  for (const char* const tile : {"HEED_TILE_Q", "HEED_TILE_KV"})
-    check_malformed(
-        tile, {"abc", "0", "-1", "1e3", "99999999999", " 8", "8 ", "65537", "+8", "0x10", "8.0"},
-        "must be a whole number from 1 to 65536");
-  check_malformed("HEED_THREADS", {"-3", "0", "1025", "two", "4294967297"},
-                  "must be a whole number from 1 to 1024");
-  for (const char* const variable : {"HEED_VERBOSE", "HEED_CHECK"})
-    check_malformed(variable, {"yes", "2", "-1", "true"}, "must be a whole number from 0 to 1");
+  std::string rows;
+  for (const std::string tile : {"HEED_TILE_Q", "HEED_TILE_KV"})
+    rows += tile + R"( = "abc" | "0" | "-1" | "1e3" | "99999999999" | " 8" | "8 " | "65537" | "+8")"
+                   R"( | "0x10" | "8.0" => (environment) must be a whole number from 1 to 65536)"
+                   "\n";
+  rows += R"(HEED_THREADS = "-3" | "0" | "1025" | "two" | "4294967297")"
+          " => (environment) must be a whole number from 1 to 1024\n";
+  for (const std::string variable : {"HEED_VERBOSE", "HEED_CHECK"})
+    rows += variable + R"( = "yes" | "2" | "-1" | "true")"
+                       " => (environment) must be a whole number from 0 to 1\n";
+  check_malformed(rows);
 }
 
 TEST_CASE("an option that is wrong is not blamed on the environment", "[environment][refused]") {
-  check_refused<ContextForm>(
-      [](ContextForm& form) {
-        form.environment.set("HEED_THREADS", "2");
-        form.environment.set("HEED_TILE_Q", "8");
-        form.environment.set("HEED_PARALLEL", "serial");
-        form.environment.set("HEED_ISA", "scalar");
-        choose_nothing(form);
-      },
-      {{"options.threads", 5000, "must be at most 1024"},
-       {"options.tile_q", 70000, "must be at most 65536"},
-       {"options.isa", "avx1024", "usable here: scalar"},
-       {"options.executor_name", "foo", "this build has: serial"}});
+  check_refused("context", R"(
+    with HEED_THREADS = "2", HEED_TILE_Q = "8", HEED_PARALLEL = "serial", HEED_ISA = "scalar",
+      nothing chosen:
+    options.threads = 5000 => must be at most 1024
+    options.tile_q = 70000 => must be at most 65536
+    options.isa = "avx1024" => , which this build does not know; usable here: scalar ...
+    options.executor_name = "foo" => ; this build has: serial ...
+  )");
 }
 
 TEST_CASE("the largest threads and tiles are taken", "[choices][threads]") {

@@ -23,27 +23,23 @@ TEST_CASE("statuses have pinned values and names", "[errors]") {
     CHECK(static_cast<int>(status) == value++);
     CHECK(heed_status_name(status) == name);
   }
+  CHECK(heed_status_name(static_cast<heed_status>(value)) == std::string("unknown heed_status"));
 }
 
 TEST_CASE("other constants of the interface are pinned", "[errors]") {
-  CHECK(static_cast<int>(HEED_DTYPE_DEFAULT) == 0);
-  CHECK(static_cast<int>(HEED_DTYPE_F32) == 1);
-  CHECK(static_cast<int>(HEED_DTYPE_F64) == 2);
-  CHECK(static_cast<int>(HEED_DTYPE_BF16) == 3);
-  CHECK(static_cast<int>(HEED_DTYPE_F16) == 4);
-  CHECK(static_cast<int>(HEED_CAUSAL_NONE) == 0);
-  CHECK(static_cast<int>(HEED_CAUSAL_TOP_LEFT) == 1);
-  CHECK(static_cast<int>(HEED_CAUSAL_BOTTOM_RIGHT) == 2);
-  CHECK(static_cast<int>(HEED_CAUSAL_OFFSET) == 3);
-  CHECK(static_cast<int>(HEED_ALIGNMENT_DEFAULT) == 0);
-  CHECK(static_cast<int>(HEED_ALIGNMENT_TOP_LEFT) == 1);
-  CHECK(static_cast<int>(HEED_ALIGNMENT_BOTTOM_RIGHT) == 2);
-  CHECK(static_cast<int>(HEED_ALIGNMENT_OFFSET) == 3);
-  CHECK(static_cast<int>(HEED_WEIGHTS_NONE) == 0);
-  CHECK(static_cast<int>(HEED_WEIGHTS_SCORES) == 1);
-  CHECK(static_cast<int>(HEED_WEIGHTS_CAPPED) == 2);
-  CHECK(static_cast<int>(HEED_WEIGHTS_MASKED) == 3);
-  CHECK(static_cast<int>(HEED_WEIGHTS_PROBABILITIES) == 4);
+  const std::vector<int> in_order[] = {
+      {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16, HEED_DTYPE_F16,
+       HEED_DTYPE_I8, HEED_DTYPE_F8_E4M3},
+      {HEED_CAUSAL_NONE, HEED_CAUSAL_TOP_LEFT, HEED_CAUSAL_BOTTOM_RIGHT, HEED_CAUSAL_OFFSET},
+      {HEED_ALIGNMENT_DEFAULT, HEED_ALIGNMENT_TOP_LEFT, HEED_ALIGNMENT_BOTTOM_RIGHT,
+       HEED_ALIGNMENT_OFFSET},
+      {HEED_WEIGHTS_NONE, HEED_WEIGHTS_SCORES, HEED_WEIGHTS_CAPPED, HEED_WEIGHTS_MASKED,
+       HEED_WEIGHTS_PROBABILITIES},
+      {HEED_COMBINE_CONCAT, HEED_COMBINE_WEIGHTED, HEED_COMBINE_MEAN, HEED_COMBINE_MAX,
+       HEED_COMBINE_TENSOR, HEED_COMBINE_HEADS}};
+  for (const std::vector<int>& values : in_order)
+    for (std::size_t value = 0; value < values.size(); ++value)
+      CHECK(values[value] == static_cast<int>(value));
   CHECK(HEED_WORKSPACE_ALIGNMENT == 64);
 }
 
@@ -51,12 +47,14 @@ TEST_CASE("the library and its header are of one version", "[errors]") {
   int major = -1;
   int minor = -1;
   int patch = -1;
-  heed_version(&major, &minor, &patch);
+  heed_version(&major, nullptr, nullptr);
+  heed_version(nullptr, &minor, &patch);
   CHECK(major == HEED_VERSION_MAJOR);
   CHECK(minor == HEED_VERSION_MINOR);
   CHECK(patch == HEED_VERSION_PATCH);
   CHECK(std::string(heed_version_string()) ==
         std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch));
+  heed_version(nullptr, nullptr, nullptr);
 }
 
 TEST_CASE("a success leaves the last message alone", "[errors]") {

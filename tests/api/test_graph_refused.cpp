@@ -1,91 +1,44 @@
 // Refusals of graphs, of attention over them and of its gradients that are not of every field of a
 // kind: arrays and their entries, which tensors there are and how wide, matrices, combiners.
-#include "tests/api/other_forms.hpp"
 #include "tests/api/refused.hpp"
 
 using namespace api_test;
 
-namespace {
-
 // ---- Graphs ----
 
-using EdgeChange = ChangeOf<SmallGraph>;
-void wide_rows(SmallGraph& form) { form.by_rows(), form.widen(); }
-const EdgeChange kLists[] = {unchanged<SmallGraph>, &SmallGraph::widen};
-const EdgeChange kRows[] = {&SmallGraph::by_rows, wide_rows};
-
-/// An entry as int32 and int64; `index` only where both have it.
-template <std::size_t n>
-EdgeChange with_entry(std::int32_t (SmallGraph::*narrow)[n], std::int64_t (SmallGraph::*wide)[n],
-                      int entry, std::int64_t index) {
-  return [=](SmallGraph& form) {
-    (form.*narrow)[entry] = static_cast<std::int32_t>(index);
-    (form.*wide)[entry] = index;
-  };
-}
-EdgeChange with_source(int entry, std::int64_t index) {
-  return with_entry(&SmallGraph::sources, &SmallGraph::wide_sources, entry, index);
-}
-EdgeChange with_destination(int entry, std::int64_t index) {
-  return with_entry(&SmallGraph::destinations, &SmallGraph::wide_destinations, entry, index);
-}
-EdgeChange with_offset(int entry, std::int64_t offset) {
-  return with_entry(&SmallGraph::offsets, &SmallGraph::wide_offsets, entry, offset);
-}
-
-void no_nodes(SmallGraph& form) { form.no_edges(), form.desc.nodes = 0; }
-
-std::string at(int entry, std::int64_t index) {
-  return "[" + std::to_string(entry) + "] is " + std::to_string(index);
-}
-
-}  // namespace
-
-TEST_CASE("graphs without edges, without nodes, and with duplicates are accepted",
-          "[refused][graph]") {
-  for (const EdgeChange& change : {EdgeChange(&SmallGraph::no_edges), EdgeChange(no_nodes),
-                                   EdgeChange(with("desc.duplicates", HEED_DUPLICATES_KEEP)),
-                                   EdgeChange(with("desc.source_nodes", 4))}) {
-    SmallGraph form;
-    change(form);
-    hand_in(form, true, [](heed_status status) { CHECK(status == HEED_STATUS_OK); });
-    CHECK(form.info.nodes == form.desc.nodes);
-  }
-}
-
 TEST_CASE("nodes are counted by int32, and edges are given in one way", "[refused][graph]") {
-  check_refused<SmallGraph>(
-      {{"desc.nodes", -1, "must be 0 to 2147483647"},
-       {"desc.nodes", INT64_MIN, "must be 0 to 2147483647"},
-       {"desc.nodes", std::int64_t{1} << 31, "must be 0 to 2147483647"},
-       {with("desc.nodes", 0), "desc.sources[0] is 3; desc.nodes is 0"},
-       {"desc.source_nodes", -1, "must be 0 to 2147483647"},
-       {"desc.source_nodes", std::int64_t{1} << 31, "must be 0 to 2147483647"},
-       {with("desc.source_nodes", 3), "desc.sources[0] is 3; it must be 0 to 2"},
-       {"desc.sources", kNull, "desc.edges is 6"},
-       {with("desc.destinations", kNull),
-        "desc.destinations and desc.offsets are both NULL; desc.edges is 6"},
-       {with("desc.offsets", kGiven),
-        "desc.destinations and desc.offsets are both given; give one of them"}});
+  check_refused("graph", R"(
+    desc.nodes = -1 | least | 2^31 => must be 0 to 2147483647
+    desc.nodes = 0 => desc.sources[0] is 3; desc.nodes is 0
+    desc.source_nodes = -1 | 2^31 => must be 0 to 2147483647
+    desc.source_nodes = 3 => desc.sources[0] is 3; it must be 0 to 2
+    desc.edges = -1 | least | -2^40 | 2^40+1 | most => must be 0 to 1099511627776
+    desc.sources = NULL => ; desc.edges is 6
+    desc.destinations = NULL
+      => desc.destinations and desc.offsets are both NULL; desc.edges is 6
+    desc.offsets = given => desc.destinations and desc.offsets are both given; give one of them
+    desc.index_type = 3 | 99 | 4294967295 => must be a heed_index_type, 0 to 2
+    desc.duplicates = 3 | 99 | 4294967295 => must be a heed_duplicates, 0 to 2
+    desc.reverse = 2 | 99 | 4294967295 => must be a switch, 0 to 1
+    no edges => ok
+    no nodes => ok
+    desc.duplicates = 2 => ok
+    desc.source_nodes = 4 => ok
+  )");
 }
 
 TEST_CASE("an index out of range is refused, and named", "[refused][graph]") {
-  for (const int entry : {0, 3, 5})
-    for (const std::int64_t index : {-1, 4, 1000000, INT32_MIN, INT32_MAX}) {
-      const std::string words = at(entry, index) + "; it must be 0 to 3";
-      for (const EdgeChange& make : {kLists[0], kLists[1], kRows[0], kRows[1]})
-        check_refused<SmallGraph>(make, {{with_source(entry, index), "desc.sources" + words}});
-      for (const EdgeChange& make : kLists)
-        check_refused<SmallGraph>(make,
-                                  {{with_destination(entry, index), "desc.destinations" + words}});
-    }
-  // Indices that fit once their upper half is cut off.
-  for (const std::int64_t index :
-       {std::int64_t{1} << 32, (std::int64_t{1} << 33) + 2, -(std::int64_t{1} << 32) + 1})
-    check_refused<SmallGraph>(
-        &SmallGraph::widen,
-        {{with_source(4, index), "desc.sources" + at(4, index) + "; it must be 0 to 3"},
-         {with_destination(4, index), "desc.destinations" + at(4, index) + "; it must be 0 to 3"}});
+  const std::string sources =
+      "desc.sources[0] | desc.sources[3] | desc.sources[5] = "
+      "-1 | 4 | 1000000 | -2147483648 | 2147483647 => must be 0 to 3\n";
+  const std::string destinations =
+      "desc.destinations[0] | desc.destinations[3] | desc.destinations[5] = "
+      "-1 | 4 | 1000000 | -2147483648 | 2147483647 => must be 0 to 3\n";
+  check_refused("graph", sources + destinations + "with rows:\n" + sources + "with wide rows:\n" +
+                             sources + "with wide:\n" + sources + destinations +
+                             // Indices that fit once their upper half is cut off.
+                             "desc.sources[4] | desc.destinations[4] = 2^32 | 2^33+2 | -4294967295"
+                             " => must be 0 to 3\n");
 }
 
 TEST_CASE("of several entries out of range the first is named, whatever the threads",
@@ -96,245 +49,224 @@ TEST_CASE("of several entries out of range the first is named, whatever the thre
   for (const std::uint32_t threads : {1U, 2U, 4U})
     for (const std::string& executor : executors()) {
       if (executor == "serial" && threads > 1) continue;
-      SmallGraph form;
-      form.desc.nodes = 2;
-      form.desc.edges = static_cast<std::int64_t>(edges);
-      form.desc.sources = form.desc.destinations = nodes.data();
-      check_refusal(one_call(make_context(nullptr, executor.c_str(), threads), form),
+      Form form("graph");
+      auto& desc = form.at<heed_graph_desc>("desc");
+      desc.nodes = 2;
+      desc.edges = static_cast<std::int64_t>(edges);
+      desc.sources = desc.destinations = nodes.data();
+      check_refusal(form.call(make_context(nullptr, executor.c_str(), threads)),
                     HEED_STATUS_INVALID_ARGUMENT, "desc.sources[70001] is -5; it must be 0 to 1");
     }
 }
 
 TEST_CASE("offsets that begin late, fall, or end elsewhere are refused, and named",
           "[refused][graph]") {
-  struct Wrong {
-    int entry;
-    std::int64_t offset;
-    const char* bound;
-  };
-  for (const EdgeChange& make : kRows)
-    for (const Wrong& wrong :  // 0, 3, 5, 5, 6
-         {Wrong{0, 1, "it must be 0"}, Wrong{0, -1, "it must be 0"},
-          Wrong{2, 2, "it must be 3 to 6"}, Wrong{3, 4, "it must be 5 to 6"},
-          Wrong{1, -3, "it must be 0 to 6"}, Wrong{2, 7, "it must be 3 to 6"},
-          Wrong{4, 5, "the last must be desc.edges, 6"}, Wrong{4, 7, "it must be 5 to 6"},
-          Wrong{4, 4, "it must be 5 to 6"}})
-      check_refused<SmallGraph>(
-          make, {{with_offset(wrong.entry, wrong.offset),
-                  "desc.offsets" + at(wrong.entry, wrong.offset) + "; " + wrong.bound}});
-  const std::int64_t cut = (std::int64_t{1} << 32) + 5;  // fits once its upper half is cut off
-  check_refused<SmallGraph>(
-      wide_rows, {{with_offset(2, cut), "desc.offsets" + at(2, cut) + "; it must be 3 to 6"}});
-  // An offset for every node, and none too many: without nodes there is one.
-  check_refused<SmallGraph>([](SmallGraph& form) { form.by_rows(), no_nodes(form); },
-                            {{with_offset(0, 2), "desc.offsets[0] is 2; it must be 0"}});
+  const std::string rows = R"(
+    desc.offsets[0] = 1 | -1 => must be 0
+    desc.offsets[1] = -3 => must be 0 to 6
+    desc.offsets[2] = 2 | 7 => must be 3 to 6
+    desc.offsets[3] = 4 => must be 5 to 6
+    desc.offsets[4] = 5 => ; the last must be desc.edges, 6
+    desc.offsets[4] = 7 | 4 => must be 5 to 6
+  )";  // 0, 3, 5, 5, 6
+  // An upper half that could be cut off; and without nodes there is one offset.
+  check_refused("graph", "    with rows:" + rows + "  with wide rows:" + rows +
+                             "  desc.offsets[2] = 2^32+5 => must be 3 to 6\n"
+                             "    with rows, no nodes:\n"
+                             "    desc.offsets[0] = 2 => must be 0\n");
 }
 
 // ---- Attention over graphs ----
 
-namespace {
-
-const GraphChange kShare = &GraphForm::share, kPerNode = &GraphForm::per_node;
-const GraphChange kNoResidual = &GraphForm::no_residual, kNoEdgeData = &GraphForm::no_edge_data;
-
-GraphChange combined(heed_combine how) {
-  return [=](GraphForm& form) { form.combine(how); };
-}
-
-}  // namespace
-
-TEST_CASE("rows of all heads over graphs fit an address", "[refused][graph]") {
-  check_refused<GraphForm>(
-      {{[](GraphForm& f) { f.desc.heads = f.desc.features = kMost; },
-        "desc.heads is 1099511627776, desc.features is 1099511627776; a row of all heads "
-        "overflows"},
-       {[](GraphForm& f) { f.desc.heads = f.desc.value_features = kMost; },
-        "desc.heads is 1099511627776, desc.value_features is 1099511627776; a row of all heads"}});
-  check_refused<GraphForm>(kNoResidual, {{[](GraphForm& f) {
-                                            f.no_edge_data();
-                                            f.desc.heads = 1 << 20;
-                                            f.desc.features = std::int64_t{1} << 38;
-                                          },
-                                          "desc. ... overflows an address"}});
+TEST_CASE("sizes and choices over graphs have bounds, and rows of all heads fit an address",
+          "[refused][graph]") {
+  check_refused("graph attention", R"(
+    desc.heads | desc.features = -1 | 0 | least | -2^40 | 2^40+1 | most
+      => must be 1 to 1099511627776
+    desc.edge_width = -1 | least | 2^40+1 | most => must be 0 to 1099511627776
+    desc.value_features | desc.steps = -1 | 2^40+1 => must be 1 to 1099511627776
+    desc.width = -1 | 2^40+1 => must be 0 to 1099511627776
+    desc.inputs = 3 | 99 | 4294967295 => must be a heed_graph_inputs, 0 to 2
+    desc.combine = 4 | 99 | 4294967295 => must be a heed_combine for graphs, 0 to 3
+    desc.residual | desc.hard = 2 | 99 | 4294967295 => must be a switch, 0 to 1
+    desc.heads desc.features = 2^40 => desc.heads is 1099511627776, desc.features is 1099511627776;
+      a row of all heads overflows an address
+    desc.heads desc.value_features = 2^40 => desc.heads is 1099511627776, desc.value_features is
+      1099511627776; a row of all heads overflows an address
+    with no residual:
+    no edge data, desc.heads = 2^20, desc.features = 2^38 => desc. ... overflows an address
+  )");
+  check_refused("graph backward", R"(
+    desc.accumulate = 2 | 99 | 4294967295 => must be a switch, 0 to 1
+    desc.attention: desc.combine = 4 | 99 => must be a heed_combine for graphs, 0 to 3
+    desc.attention: desc.features = -1 | 0 | 2^40+1 => must be 1 to 1099511627776
+  )");
 }
 
 TEST_CASE("the width of data", "[refused][graph]") {
-  const char* const needed = "must be at least 1 with desc.inputs 1 or 2 or desc.residual";
-  check_refused<GraphForm>(
-      {{"desc.width", 0, needed}, {"desc.steps", 2, "must be 0 or 1 with desc.inputs 0"}});
-  for (const std::int64_t width : {1, 5, 9, 11})
-    for (const GraphChange& make : {GraphChange(unchanged<GraphForm>), kShare})
-      check_refused<GraphForm>(
-          make, {{"desc.width", width, "with desc.residual it must be that of a row of out, 10"}});
-  check_refused<GraphForm>(combined(HEED_COMBINE_MEAN),
-                           {{"desc.width", 10, "with desc.residual it must be ... 5"}});
-  check_refused<GraphForm>(kNoResidual, {{"desc.width", 10, "must be 0 without"}});
-  for (const GraphChange& make : {kShare, kPerNode})
-    check_refused<GraphForm>(
-        make, {{kNoResidual, std::string("desc.width is 0; it ") + needed},
-               {[](GraphForm& f) {
-                  f.desc.residual = 0;
-                  f.desc.width = 4;
-                  f.desc.steps = 2;
-                },
-                "desc.width is 4; with desc.steps above 1 it must be that of a row of out, 10"}});
-  check_accepted<GraphForm>([](GraphForm& form) {
-    form.share();
-    form.all_float64();
-    form.desc.steps = 3;
-  });
+  check_refused("graph attention", R"(
+    desc.width = 0 => must be at least 1 with desc.inputs 1 or 2 or desc.residual
+    desc.width = 1 | 5 | 9 | 11 => ; with desc.residual it must be that of a row of out, 10
+    desc.steps = 2 => must be 0 or 1 with desc.inputs 0, whose queries, keys and values do not
+      change
+    with share:
+    desc.width = 1 | 5 | 9 | 11 => ; with desc.residual it must be that of a row of out, 10
+    no residual => desc.width is 0; it must be at least 1 with desc.inputs 1 or 2 or desc.residual
+    desc.residual = 0, desc.steps = 2, desc.width = 4
+      => ; with desc.steps above 1 it must be that of a row of out, 10
+    float64 data, desc.steps = 3 => ok
+    with per node:
+    no residual => desc.width is 0; it must be at least 1 with desc.inputs 1 or 2 or desc.residual
+    desc.residual = 0, desc.steps = 2, desc.width = 4
+      => ; with desc.steps above 1 it must be that of a row of out, 10
+    with mean:
+    desc.width = 10 => ; with desc.residual it must be that of a row of out, 5
+    with no residual:
+    desc.width = 10 => must be 0 without desc.inputs 1 or 2 or desc.residual
+  )");
 }
 
 TEST_CASE("layouts and types of tensors that there are not", "[refused][graph]") {
-  const std::string unless_shared = "must be 0 unless desc.inputs is HEED_GRAPH_SHARED (1)";
-  std::vector<Refusal<GraphForm>> made,
-      projected = {{"desc.bias_dtype", HEED_DTYPE_F16, unless_shared}};
+  std::string projected =
+      "desc.bias_dtype = f16 => must be 0 unless desc.inputs is "
+      "HEED_GRAPH_SHARED (1)\n";
+  std::string shared = "with share:\n", per_node = "with per node:\n";
   for (const std::string name : {"query", "key", "value"}) {
-    made.emplace_back(
-        with("desc." + name + ".stride_row", 8),
-        "desc." + name + " is given; it must be 0 unless desc.inputs is HEED_GRAPH_PROJECTED (0)");
-    projected.emplace_back(with("desc.w_" + name + ".stride_in", 2),
-                           "desc.w_" + name + " is given; it must be 0 with desc.inputs 0");
+    const std::string given = "desc." + name + ".stride_row = 8 => desc." + name +
+                              " is given; it must be 0 unless desc.inputs is "
+                              "HEED_GRAPH_PROJECTED (0)\n";
+    shared += given;
+    per_node += given;
+    projected += "desc.w_" + name + ".stride_in = 2 => desc.w_" + name +
+                 " is given; it must be 0 with desc.inputs 0\n";
   }
-  check_refused<GraphForm>(projected);
-  check_refused<GraphForm>(kShare, made);
-  check_refused<GraphForm>(kPerNode, made);
-  check_refused<GraphForm>(kPerNode, {{"desc.bias_dtype", HEED_DTYPE_F32, unless_shared}});
-  check_refused<GraphForm>(kNoResidual, {{with("desc.data.dtype", HEED_DTYPE_F32),
-                                          "desc.data is given; it must be 0 where nothing has "
-                                          "data"}});
-  for (const std::string name : {"edge_data", "w_edge_key", "w_edge_value"})
-    check_refused<GraphForm>(
-        kNoEdgeData, {{with("desc." + name + (name[0] == 'w' ? ".stride_in" : ".stride_row"), 2),
-                       "desc." + name + " is given; it must be 0 with desc.edge_width 0"}});
-  for (const std::string name : {"w_edge_key", "w_edge_value", "w_query", "w_key", "w_value"})
-    check_refused<GraphForm>(kShare,
-                             {{"desc." + name + ".stride_matrix", 100, "must be 0: there is one"}});
-}
-
-TEST_CASE("outputs over graphs whose elements overlap", "[refused][graph]") {
-  check_refused<GraphForm>({{[](GraphForm& f) { f.desc.out = {0, 0, 0, 5, 9, 1}; },
-                             "desc.out.stride_row is 9; it must exceed 9"},
-                            {[](GraphForm& f) { f.desc.weights = {0, 0, 0, 1, 1, 0}; },
-                             "desc.weights.stride_ ... is 1; it must exceed"}});
+  check_refused("graph attention", projected + shared + per_node);
+  check_refused("graph attention", R"(
+    with share:
+    desc.w_edge_key.stride_matrix | desc.w_edge_value.stride_matrix | desc.w_query.stride_matrix
+      | desc.w_key.stride_matrix | desc.w_value.stride_matrix = 100 => must be 0: there is one matrix
+    with per node:
+    desc.bias_dtype = f32 => must be 0 unless desc.inputs is HEED_GRAPH_SHARED (1)
+    with no residual:
+    desc.data.dtype = f32 => desc.data is given; it must be 0 where nothing has data
+    with no edge data:
+    desc.edge_data.stride_row = 2
+      => desc.edge_data is given; it must be 0 with desc.edge_width 0
+    desc.w_edge_key.stride_in = 2
+      => desc.w_edge_key is given; it must be 0 with desc.edge_width 0
+    desc.w_edge_value.stride_in = 2
+      => desc.w_edge_value is given; it must be 0 with desc.edge_width 0
+  )");
 }
 
 TEST_CASE("tensors over graphs are given where the problem has them, and only there",
           "[refused][graph]") {
-  const std::string projected = "must be NULL unless desc.inputs is HEED_GRAPH_PROJECTED (0)";
-  const std::string shared = "must be NULL unless desc.inputs is HEED_GRAPH_SHARED (1)";
-  const std::string no_edges = "must be NULL with desc.edge_width 0";
   const Weights good[] = {prepared(serial(), 10, 6), prepared(serial(), 10, 10)};
-  const auto also = [&](const heed_weights* heed_graph_attention_args::*p, bool value) {
-    return [=, &good](GraphForm& form) { form.args.*p = good[value ? 1 : 0].get(); };
-  };
-  using Args = heed_graph_attention_args;
-  std::vector<Refusal<GraphForm>> of_matrices;
-  for (const auto& [name, p] :
-       {std::pair("query", &Args::p_query), {"key", &Args::p_key}, {"value", &Args::p_value}}) {
-    for (const GraphChange& make : {kShare, kPerNode})
-      check_refused<GraphForm>(make, {{std::string("args.") + name, kGiven, projected}});
-    const std::string w = std::string("args.w_") + name, b = std::string("args.b_") + name;
-    check_refused<GraphForm>(kPerNode, {{w, kNull, "its tensor has elements"}});
-    check_refused<GraphForm>({{w, kGiven, "must be NULL with desc.inputs 0"}});
-    const bool value = name[0] == 'v';
-    for (const GraphChange& make : {GraphChange(unchanged<GraphForm>), kPerNode})
-      check_refused<GraphForm>(
-          make, {{b, kGiven, shared},
-                 {[&, w, give = also(p, value)](GraphForm& f) { set(f, w, kNull), give(f); },
-                  std::string("args.p_") + name + " is given; it " + shared}});
+  const Changes more = {
+      {"p_query",
+       [&](Form& f) { f.at<heed_graph_attention_args>("args").p_query = good[0].get(); }},
+      {"p_key", [&](Form& f) { f.at<heed_graph_attention_args>("args").p_key = good[0].get(); }},
+      {"p_value",
+       [&](Form& f) { f.at<heed_graph_attention_args>("args").p_value = good[1].get(); }}};
+  const std::string shared = "must be NULL unless desc.inputs is HEED_GRAPH_SHARED (1)\n";
+  std::string prepared;
+  for (const std::string name : {"query", "key", "value"}) {
+    prepared += "args.b_" + name + " = given => " + shared;
+    prepared +=
+        "args.w_" + name + " = NULL, p_" + name + " => args.p_" + name + " is given; it " + shared;
   }
-  check_refused<GraphForm>(
-      kNoResidual, {{"args.data", kGiven, "must be NULL with desc.inputs 0 and desc.residual 0"}});
-  check_refused<GraphForm>(kNoEdgeData, {{"args.edge_data", kGiven, no_edges},
-                                         {"args.w_edge_key", kGiven, no_edges},
-                                         {"args.w_edge_value", kGiven, no_edges}});
-  for (const char* const name : {"args.w_edge_key", "args.w_edge_value", "args.edge_bias"})
-    check_accepted<GraphForm>(with(name, kNull));
-  check_refused<GraphForm>(
-      {{[](GraphForm& f) { f.args.w_edge_key = f.args.w_edge_value = nullptr; },
-        "args.w_edge_key and args.w_edge_value are NULL; desc.edge_width is 2"}});
-  check_accepted<GraphForm>([](GraphForm& form) {
-    form.desc.value_features = 3;
-    form.desc.width = 6;
-    form.args.w_edge_value = form.args.w_edge_key;
-  });
-  check_refused<GraphForm>(combined(HEED_COMBINE_WEIGHTED),
-                           {{"args.head_weights", kNull, "its tensor has elements"}});
-  for (const GraphChange& make :
-       {GraphChange(unchanged<GraphForm>), combined(HEED_COMBINE_MEAN), combined(HEED_COMBINE_MAX)})
-    check_refused<GraphForm>(make,
-                             {{"args.head_weights", kGiven,
-                               "must be NULL unless desc.combine is HEED_COMBINE_WEIGHTED (1)"}});
-  check_accepted<GraphForm>([](GraphForm& form) { form.graph.by_rows(); });
+  check_refused("graph attention", prepared + "with per node:\n" + prepared, more);
+  check_refused("graph attention", R"(
+    args.w_query | args.w_key | args.w_value = given => must be NULL with desc.inputs 0
+    args.head_weights = given => must be NULL unless desc.combine is HEED_COMBINE_WEIGHTED (1)
+    args.w_edge_key args.w_edge_value = NULL
+      => args.w_edge_key and args.w_edge_value are NULL; desc.edge_width is 2
+    args.w_edge_key | args.w_edge_value | args.edge_bias = NULL => ok
+    desc.value_features = 3, desc.width = 6, args.w_edge_value = own => ok
+    rows => ok
+    desc.out = [0 5 9 1] => desc.out.stride_row is 9; it must exceed 9, or elements of the
+      output overlap
+    desc.weights = [0 1 1 0] => desc.weights.stride_ ... is 1; it must exceed 1, or elements of
+      the output overlap
+    with share:
+    args.query | args.key | args.value = given
+      => must be NULL unless desc.inputs is HEED_GRAPH_PROJECTED (0)
+    with per node:
+    args.query | args.key | args.value = given
+      => must be NULL unless desc.inputs is HEED_GRAPH_PROJECTED (0)
+    args.w_query | args.w_key | args.w_value = NULL => ; its tensor has elements
+    with no residual:
+    args.data = given => must be NULL with desc.inputs 0 and desc.residual 0
+    with no edge data:
+    args.edge_data | args.w_edge_key | args.w_edge_value = given
+      => must be NULL with desc.edge_width 0
+    with weighted:
+    args.head_weights = NULL => ; its tensor has elements
+    with mean:
+    args.head_weights = given => must be NULL unless desc.combine is HEED_COMBINE_WEIGHTED (1)
+    with maximum:
+    args.head_weights = given => must be NULL unless desc.combine is HEED_COMBINE_WEIGHTED (1)
+  )");
 }
 
 // ---- Gradients over graphs ----
 
 TEST_CASE("what is not differentiable over graphs is refused", "[refused][backward][graph]") {
-  check_refused<GraphBackwardForm>({
-      {[](GraphBackwardForm& f) { f.layer.desc.hard = 1; },
-       "desc.attention: desc.hard is 1; it must be 0: hard attention is not differentiable",
-       HEED_STATUS_UNSUPPORTED},
-      {[](GraphBackwardForm& f) { f.graph.desc.reverse = 0; },
-       "desc.attention: the graph was made with desc.reverse 0; gradients need 1"},
-  });
-  for (const std::string which : {"query", "key", "value"})
-    check_refused<GraphBackwardForm>(
-        &GraphBackwardForm::share,
-        {{with("args.attention: args.p_" + which, kGiven),
-          "args.attention: args.p_" + which +
-              " is given; gradients need the matrix as it is, and its bias",
-          HEED_STATUS_UNSUPPORTED}});
+  check_refused("graph backward", R"(
+    desc.attention: desc.hard = 1
+      => (unsupported) must be 0: hard attention is not differentiable
+    graph.reverse = 0
+      => desc.attention: the graph was made with desc.reverse 0; gradients need 1, edges
+      sorted by source too
+    with share:
+    args.attention: args.p_query | args.attention: args.p_key | args.attention: args.p_value = given
+      => (unsupported) ; gradients need the matrix as it is, and its bias
+  )");
 }
 
 TEST_CASE("gradients of what a graph's problem does not have are refused",
           "[refused][backward][graph]") {
-  const std::string without = "must be NULL without args.attention->";
-  check_refused<GraphBackwardForm>({
-      {[](GraphBackwardForm& f) { f.layer.args.edge_bias = nullptr; },
-       "args.grad_edge_bias is given; it " + without + "edge_bias"},
-      {[](GraphBackwardForm& f) { f.layer.args.w_edge_key = nullptr; },
-       "args.grad_w_edge_key is given; it " + without + "w_edge_key"},
-      {[](GraphBackwardForm& f) { f.layer.args.w_edge_value = nullptr; },
-       "args.grad_w_edge_value is given; it " + without + "w_edge_value"},
-      {[](GraphBackwardForm& f) { f.layer.no_residual(); },
-       "args.grad_data is given; it " + without + "data"},
-      {[](GraphBackwardForm& f) { f.layer.no_edge_data(); },
-       "args.grad_edge_data is given; it " + without + "edge_data"},
-      {"args.grad_w_query", kGiven, without + "w_query"},
-      {"args.grad_b_value", kGiven, without + "b_value"},
-      {"args.grad_head_weights", kGiven, without + "head_weights"},
-      {with("desc.grad_w_query.dtype", 1),
-       "desc.grad_w_query is given; it must be 0 with desc.attention->inputs 0"},
-  });
-  check_refused<GraphBackwardForm>(
-      &GraphBackwardForm::share,
-      {{"args.grad_query", kGiven, without + "query"},
-       {with("args.attention: args.b_key", kNull),
-        "args.grad_b_key is given; it " + without + "b_key"},
-       {with("desc.grad_query.dtype", 1),
-        "desc.grad_query is given; it must be 0 unless desc.attention->inputs is "
-        "HEED_GRAPH_PROJECTED (0)"},
-       {"desc.grad_w_key.stride_matrix", 5, "must be 0: there is one"}});
-  for (const std::string optional : {"lse", "query", "key", "value", "data", "edge_data",
-                                     "w_edge_key", "w_edge_value", "edge_bias"})
-    check_accepted<GraphBackwardForm>(with("args.grad_" + optional, kNull));
+  std::string table;
+  for (const std::string name : {"edge_bias", "w_edge_key", "w_edge_value"})
+    table += "args.attention->" + name + " = NULL => args.grad_" + name +
+             " is given; it must be NULL without args.attention->" + name + "\n";
+  check_refused("graph backward", table);
+  check_refused("graph backward", R"(
+    no residual, args.grad_data = own
+      => args.grad_data is given; it must be NULL without args.attention->data
+    no edge data, args.grad_edge_data = own
+      => args.grad_edge_data is given; it must be NULL without args.attention->edge_data
+    args.grad_w_query = given => must be NULL without args.attention->w_query
+    args.grad_b_value = given => must be NULL without args.attention->b_value
+    args.grad_head_weights = given => must be NULL without args.attention->head_weights
+    desc.grad_w_query.dtype = f32
+      => desc.grad_w_query is given; it must be 0 with desc.attention->inputs 0
+    args.grad_lse | args.grad_query | args.grad_key | args.grad_value | args.grad_data
+      | args.grad_edge_data | args.grad_w_edge_key | args.grad_w_edge_value | args.grad_edge_bias
+      = NULL => ok
+    with share:
+    args.grad_query = given => must be NULL without args.attention->query
+    args.attention->b_key = NULL
+      => args.grad_b_key is given; it must be NULL without args.attention->b_key
+    desc.grad_query.dtype = f32 => desc.grad_query is given; it must be 0 unless
+      desc.attention->inputs is HEED_GRAPH_PROJECTED (0)
+    desc.grad_w_key.stride_matrix = 5 => must be 0: there is one matrix
+  )");
 }
 
 TEST_CASE("steps sum what edges and nodes' matrices get where it lies",
           "[refused][backward][graph]") {
-  const auto steps = [](GraphBackwardForm& form) { form.share(), form.layer.desc.steps = 3; };
-  check_accepted<GraphBackwardForm>(steps);
-  check_refused<GraphBackwardForm>(
-      steps, {{with("desc.grad_edge_bias.dtype", HEED_DTYPE_F16),
-               "desc.grad_edge_bias has 2 bytes an element; with desc.attention->steps 3 it must "
-               "have 4 or more, because the steps are summed there",
-               HEED_STATUS_UNSUPPORTED},
-              {with("desc.grad_edge_data.dtype", HEED_DTYPE_BF16),
-               "desc.grad_edge_data has 2 bytes an element", HEED_STATUS_UNSUPPORTED}});
-  check_refused<GraphBackwardForm>(
-      [](GraphBackwardForm& form) { form.per_node(), form.layer.desc.steps = 2; },
-      {{with("desc.grad_w_value.dtype", HEED_DTYPE_F16), "desc.grad_w_value has 2 bytes an element",
-        HEED_STATUS_UNSUPPORTED}});
+  check_refused("graph backward", R"(
+    with share, desc.attention->steps = 3:
+    desc.grad_edge_bias.dtype = f16 => (unsupported)
+      desc.grad_edge_bias has 2 bytes an element; with desc.attention->steps 3 it must have 4 or
+      more, because the steps are summed there
+    desc.grad_edge_data.dtype = bf16 => (unsupported)
+      desc.grad_edge_data has 2 bytes an element; with desc.attention->steps 3 it must have 4 or
+      more, because the steps are summed there
+    with per node, desc.attention->steps = 2:
+    desc.grad_w_value.dtype = f16 => (unsupported)
+      desc.grad_w_value has 2 bytes an element; with desc.attention->steps 2 it must have 4 or
+      more, because the steps are summed there
+  )");
 }

@@ -1,8 +1,6 @@
 // A caller's allocator: used for everything, given everything back, and free to refuse.
-#include "tests/api/cache_forms.hpp"
-#include "tests/api/other_forms.hpp"
+#include "tests/api/caches.hpp"
 #include "tests/api/problems.hpp"
-#include "tests/api/saved.hpp"
 
 using namespace api_test;
 
@@ -111,14 +109,14 @@ TEST_CASE("a cache takes its memory at once, as much as it says", "[allocator][c
       const heed_context_options options = memory.options();
       Context context = make_context(&options);
       const std::size_t before = memory.bytes();
-      CacheForm form;
-      form.turn();
-      form.desc.dtype = dtype;
-      form.desc.pages = pages;
+      heed_cache_desc desc = two_layers();
+      desc.rotary.pairs = HEED_ROTARY_HALVES;
+      desc.dtype = dtype;
+      desc.pages = pages;
       std::size_t told = 0;
-      REQUIRE(heed_cache_bytes(&form.desc, &told) == HEED_STATUS_OK);
+      REQUIRE(heed_cache_bytes(&desc, &told) == HEED_STATUS_OK);
       memory.restart();
-      Cache cache = make_cache(context, form.desc);
+      Cache cache = make_cache(context, desc);
       CHECK(memory.requests() == 1);
       CHECK(memory.bytes() == before + told);
       const heed_cache_info info = heed_test::describe(cache);
@@ -143,54 +141,57 @@ TEST_CASE("calls of a cache that get no memory are refused and change nothing",
     CountingAllocator memory;
     const heed_context_options options = memory.options();
     const Context context = make_context(&options);
-    CacheAttentionForm form;
-    form.desc.dtype = HEED_DTYPE_BF16;
-    if (turns) form.turn();
-    if (turns) form.call.position_offset = 3;  // queries of a sequence without rows
+    Form form("cache attention", "cache.dtype = bf16");
+    if (turns) form.apply("turn, desc.position_offset = 3");  // queries of a sequence without rows
+    const auto& desc = form.at<heed_cache_desc>("cache");
+    auto& call = form.at<heed_cache_attention_desc>("desc");
     CHECK(refuse_each_request(memory, [&] {
             Object made;
             return make_object(made, heed_cache_destroy, [&](heed_cache** cache) {
-              return heed_cache_create(context.get(), &form.desc, cache);
+              return heed_cache_create(context.get(), &desc, cache);
             });
           }) == 1);
-    form.make(context);
-    heed_cache* const cache = form.cache.get();
+    FilledCache filled(context, desc);
+    heed_cache* const cache = filled.get();
+    call.sequences = filled.sequences;
     heed_sequence fork = 0;  // so that a page is copied
-    REQUIRE(heed_cache_fork(cache, form.sequences[1], &fork) == HEED_STATUS_OK);
-    REQUIRE(heed_cache_truncate(cache, form.sequences[1], 4) == HEED_STATUS_OK);
-    REQUIRE(heed_cache_truncate(cache, form.sequences[0], 0) == HEED_STATUS_OK);
-    form.before = form.state();
+    REQUIRE(heed_cache_fork(cache, filled.sequences[1], &fork) == HEED_STATUS_OK);
+    REQUIRE(heed_cache_truncate(cache, filled.sequences[1], 4) == HEED_STATUS_OK);
+    REQUIRE(heed_cache_truncate(cache, filled.sequences[0], 0) == HEED_STATUS_OK);
+    filled.before = filled.state();
     heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
     append.rows = 20;
     CHECK(refuse_each_request(memory, [&] {
-            const heed_status status = heed_cache_append(cache, form.sequences[1], &append,
-                                                         form.numbers.at(), form.numbers.at());
-            CHECK((status == HEED_STATUS_OK) == (form.state() != form.before));
+            const heed_status status = heed_cache_append(cache, filled.sequences[1], &append,
+                                                         filled.zeros(), filled.zeros());
+            CHECK((status == HEED_STATUS_OK) == (filled.state() != filled.before));
             return status;
           }) > 0);
     CHECK(refuse_each_request(memory, [&] {
-            const heed_status status = heed_cache_attention(cache, &form.call, &form.args);
-            CHECK((status == HEED_STATUS_OK) == !form.outputs_untouched());
+            const heed_status status =
+                heed_cache_attention(cache, &call, &form.at<heed_attention_args>("args"));
+            CHECK((status == HEED_STATUS_OK) == !form.untouched());
             return status;
           }) > 0);
     memory.restart(0);  // these need none
-    CHECK(heed_cache_truncate(cache, form.sequences[1], 1) == HEED_STATUS_OK);
+    CHECK(heed_cache_truncate(cache, filled.sequences[1], 1) == HEED_STATUS_OK);
     CHECK(heed_cache_free(cache, fork) == HEED_STATUS_OK);
-    CHECK(heed_cache_fork(cache, form.sequences[1], &fork) == HEED_STATUS_OK);
+    CHECK(heed_cache_fork(cache, filled.sequences[1], &fork) == HEED_STATUS_OK);
   }
 }
 
-TEMPLATE_TEST_CASE("calls without plans that get no memory are refused", "[allocator]", MergeForm,
-                   RotateForm, ProjectForm) {
-  CountingAllocator memory;
-  const heed_context_options options = memory.options();
-  const Context context = make_context(&options);
-  TestType form;
-  refuse_each_request(memory, [&] {
-    const heed_status status = one_call(context, form);
-    CHECK((status == HEED_STATUS_OK) == !form.outputs_untouched());
-    return status;
-  });
+TEST_CASE("calls without plans that get no memory are refused", "[allocator]") {
+  for (const char* const of : {"merge", "rotate", "project"}) {
+    CountingAllocator memory;
+    const heed_context_options options = memory.options();
+    const Context context = make_context(&options);
+    Form form(of);
+    refuse_each_request(memory, [&] {
+      const heed_status status = form.call(context);
+      CHECK((status == HEED_STATUS_OK) == !form.untouched());
+      return status;
+    });
+  }
 }
 
 TEST_CASE("a refused graph gives its memory back", "[allocator][graph]") {
@@ -198,16 +199,8 @@ TEST_CASE("a refused graph gives its memory back", "[allocator][graph]") {
   const heed_context_options options = memory.options();
   const Context context = make_context(&options);
   const std::size_t live = memory.live();
-  SmallGraph form;
-  Object made;
-  const auto create = [&](heed_graph** graph) {
-    return heed_graph_create(context.get(), &form.desc, graph);
-  };
-  form.sources[3] = 4;
-  CHECK(make_object(made, heed_graph_destroy, create) == HEED_STATUS_INVALID_ARGUMENT);
-  form.sources[3] = 0;
-  form.desc.nodes = -4;
-  CHECK(make_object(made, heed_graph_destroy, create) == HEED_STATUS_INVALID_ARGUMENT);
+  for (const char* const wrong : {"desc.sources[3] = 4", "desc.nodes = -4"})
+    CHECK(Form("graph", wrong).call(context) == HEED_STATUS_INVALID_ARGUMENT);
   CHECK(memory.live() == live);
   CHECK(memory.sound());
 }

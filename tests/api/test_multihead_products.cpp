@@ -1,16 +1,9 @@
 // What computes projections: the products that this build has, and matrices prepared for them.
-#include "tests/api/other_forms.hpp"
 #include "tests/api/refused.hpp"
 
 using namespace api_test;
 
 namespace {
-
-std::vector<std::string> products() {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < heed_product_count(); ++i) names.emplace_back(heed_product_name(i));
-  return names;
-}
 
 heed_context_options options_of(const char* product) {
   heed_context_options options = serial_options();
@@ -38,16 +31,16 @@ TEST_CASE("CBLAS is a product where it was built in, and refused where not", "[p
   if (HEED_TEST_CBLAS)
     CHECK(std::string(describe(make_context_of("cblas")).product) == "cblas");
   else
-    check_refused<ContextForm>({{"options.product", "cblas", "this build has: heed"}});
+    check_refused("context", "options.product = \"cblas\" => ; this build has: heed");
 }
 
 TEST_CASE("CBLAS counts features with int", "[products][multihead]") {
   if (!HEED_TEST_CBLAS) return;
   const Environment quiet;
-  BlockForm form;
-  form.desc.width_query = std::int64_t{1} << 31;
+  Form form("block", "desc.width_query = 2^31");
   heed_multihead_plan* plan = untouched<heed_multihead_plan>();
-  check_refusal(heed_multihead_plan_create(make_context_of("cblas").get(), &form.desc, &plan),
+  check_refusal(heed_multihead_plan_create(make_context_of("cblas").get(),
+                                           &form.at<heed_multihead_desc>("desc"), &plan),
                 HEED_STATUS_UNSUPPORTED,
                 "desc.w_query: a product from 2147483648 features to 16; with options.product "
                 "\"cblas\" both must "
@@ -58,9 +51,9 @@ TEST_CASE("CBLAS counts features with int", "[products][multihead]") {
 TEST_CASE("a block's plan says what computes its projections", "[products][multihead]") {
   const Environment quiet;
   for (const std::string& name : products()) {
-    const BlockForm form;
+    Form form("block");
     const Context context = make_context_of(name);
-    CHECK(describe(make_plan(context, form.desc)).product == name);
+    CHECK(describe(make_plan(context, form.at<heed_multihead_desc>("desc"))).product == name);
   }
 }
 
@@ -72,11 +65,9 @@ TEST_CASE("a matrix serves the product that it was prepared for", "[products][mu
       const Context first = make_context_of(of_weights);
       const Context second = make_context_of(of_plan);
       const Weights weights = prepared(first, 9, 12);
-      BlockForm form;
-      form.args.w_value = form.args.b_value = nullptr;
-      form.args.p_value = weights.get();
-      forget_last_error();
-      const heed_status status = heed_multihead(second.get(), &form.desc, &form.args);
+      Form form("block", "args.w_value args.b_value = NULL");
+      form.at<heed_multihead_args>("args").p_value = weights.get();
+      const heed_status status = form.call(second);
       if (of_weights == of_plan) {
         CHECK(status == HEED_STATUS_OK);
         continue;
@@ -84,6 +75,6 @@ TEST_CASE("a matrix serves the product that it was prepared for", "[products][mu
       check_refusal(status, HEED_STATUS_INVALID_ARGUMENT,
                     "args.p_value is prepared with a context whose product is \"" + of_weights +
                         "\"; this plan's is \"" + of_plan + "\"");
-      CHECK(form.outputs_untouched());
+      CHECK(form.untouched());
     }
 }

@@ -4,6 +4,7 @@
 #include "tests/oracle/dtype.hpp"
 #include "tests/problem/draw_graphs.hpp"
 #include "tests/problem/merge.hpp"
+#include "tests/problem/projection.hpp"
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_forms.hpp"
 #include "tests/support/size.hpp"
@@ -51,36 +52,27 @@ void check_runs(const Context& context, Problem& problem) {
 }
 
 /// Of a changed form, whose tensors are changed after that.
-void check_runs(const Context& context, End end, const Change& change,
+void check_runs(const Context& context, End end, const Problem::Change& change,
                 const std::function<void(Problem&)>& move) {
-  const std::unique_ptr<Problem> problem = problem_of<Form>(change, end);
-  move(*problem);
-  check_runs(context, *problem);
+  Problem problem("dense", change, end);
+  move(problem);
+  check_runs(context, problem);
 }
 
+/// Heads of 5 features, values of 7.
 void shape(Form& form, std::uint32_t dtype, std::int64_t queries, std::int64_t keys) {
-  heed_attention_desc& d = form.desc;
-  d.batch = 1;
-  d.query_heads = d.key_heads = 2;
+  form.apply(
+      "desc.batch = 1, desc.query_heads desc.key_heads = 2, desc.features = 5, "
+      "desc.value_features = 7, desc.weight_rows = 0, desc.lse.dtype = f64, "
+      "args.weight_rows args.key_lengths = NULL");
+  auto& d = form.at<heed_attention_desc>("desc");
   d.query_length = queries;
   d.key_length = keys;
-  d.features = 5;
-  d.value_features = 7;
-  d.weight_rows = 0;
-  form.args.weight_rows = nullptr;
-  form.args.key_lengths = nullptr;
   d.key.dtype = d.value.dtype = dtype;
-  if (heed_test::is_scaled(dtype)) {
-    form.args.key_scales = static_cast<float*>(form.key_scales.at());
-    form.args.value_scales = static_cast<float*>(form.value_scales.at());
-  } else {
+  if (heed_test::is_scaled(dtype))
+    form.apply("args.key_scales args.value_scales = own");
+  else
     d.query.dtype = d.out.dtype = dtype;
-  }
-  d.lse.dtype = HEED_DTYPE_F64;
-}
-void no_mask(Form& form) {
-  form.args.mask = nullptr;
-  form.args.bias = form.args.alibi_slopes = nullptr;
 }
 
 /// Runs what draw(seed) gives on every instruction set, its tensors against a forbidden page.
@@ -121,6 +113,7 @@ TEST_CASE("random problems touch no page beyond their tensors", "[pages]") {
   check_drawn(300, heed_test::draw_block, run_all);
   check_drawn(150, heed_test::draw_block_backward, run);
   check_drawn(200, heed_test::draw_merge, run_all);
+  check_drawn(200, heed_test::draw_projection, run_all);
   for (const auto& [graphs, problems] : {std::pair(Graphs::kAny, 400), {Graphs::kHub, 6}}) {
     const auto forward = [g = graphs](std::uint64_t s) {
       return heed_test::draw_graph_problem(s, g);
@@ -148,17 +141,15 @@ TEST_CASE("keys past a length are not read", "[pages]") {
   // The tensors have room for `length` keys of the one sequence; the descriptor says 130.
   each_isa(kStored, [](const Context& context, std::uint32_t dtype, End end) {
     for (const std::int32_t length : {0, 1, 7, 64, 129})
-      for (const auto& option : {Change([](Form&) {}), Change(no_mask)}) {
+      for (const char* const option : {"", "args.mask args.bias args.alibi_slopes = NULL"}) {
         CAPTURE(length);
         Memory few(end);
         check_runs(
             context, end,
             [&](Form& form) {
               shape(form, dtype, 5, 130);
-              form.desc.query_heads = form.desc.key_heads = 1;
-              form.key_lengths[0] = length;
-              form.args.key_lengths = form.key_lengths;
-              option(form);
+              form.apply("desc.query_heads desc.key_heads = 1, args.key_lengths = {" +
+                         std::to_string(length) + "}, " + option);
             },
             [&](Problem& problem) {
               std::vector<const char*> names = {"args.key", "args.value"};
@@ -182,14 +173,9 @@ TEST_CASE("keys that belong to no packed sequence are not read", "[pages]") {
         context, end,
         [&](Form& form) {
           shape(form, dtype, 3, 70);
-          form.desc.batch = 2;
-          form.desc.query_heads = form.desc.key_heads = 1;
-          form.pack_queries();
-          form.pack_keys();
-          form.desc.packed_keys = 280;
-          form.cu_seqlens_k[0] = 100;
-          form.cu_seqlens_k[1] = 170;
-          form.cu_seqlens_k[2] = 230;
+          form.apply(
+              "desc.batch = 2, desc.query_heads desc.key_heads = 1, pack_queries, "
+              "desc.packed_keys = 280, args.cu_seqlens_k = {100 170 230}");
         },
         [&](Problem& problem) {
           for (const char* const name : {"args.key", "args.value"}) {
@@ -203,50 +189,31 @@ TEST_CASE("keys that belong to no packed sequence are not read", "[pages]") {
   });
 }
 
-TEST_CASE("no tensor of a rotation is left at either end", "[pages][rotate]") {
-  each_isa([](const Context& context, std::uint32_t dtype, End end) {
-    for (const std::int64_t features : {2, 7, 66, 300})
-      for (const std::uint32_t pairs : {HEED_ROTARY_HALVES, HEED_ROTARY_INTERLEAVED}) {
-        CAPTURE(features, pairs);
-        const auto turned = static_cast<std::size_t>(features / 2 * 2);
-        const std::size_t bytes =
-            3 * static_cast<std::size_t>(features * heed_test::format_of(dtype).bytes);
-        const Fenced from(bytes, end), to(bytes, end), positions(3 * 8, end);
-        const Fenced cosines(turned / 2 * 4, end), sines(turned / 2 * 4, end);
-        heed_rotate_desc desc = HEED_ROTATE_DESC_INIT;
-        desc.batch = desc.heads = 1;
-        desc.rows = 3;
-        desc.features = features;
-        desc.from.dtype = desc.to.dtype = dtype;
-        desc.rotary.pairs = pairs;
-        desc.rotary.features = static_cast<std::int64_t>(turned);
-        const auto* const all_0 = static_cast<const std::int64_t*>(positions.get());
-        CHECK(heed_rotate(context.get(), &desc, from.get(), all_0, to.get()) == HEED_STATUS_OK);
-        desc.rotary.cosines = static_cast<const float*>(cosines.get());
-        desc.rotary.sines = static_cast<const float*>(sines.get());
-        desc.rotary.table_rows = 1;
-        CHECK(heed_rotate(context.get(), &desc, to.get(), all_0, to.get()) == HEED_STATUS_OK);
-      }
-  });
-}
-
-TEST_CASE("no tensor of a projection is left at either end", "[pages][weights]") {
-  each_isa([](const Context& context, std::uint32_t dtype, End end) {
-    const std::uint32_t real = dtype == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
-    for (const std::int64_t in : {1, 7, 130})
-      for (const std::int64_t out : {1, 23, 66}) {
-        CAPTURE(in, out);
-        const Weights weights = prepared(context, in, out, real);
-        const auto bytes = [&](std::int64_t features) {
-          return static_cast<std::size_t>(3 * features * heed_test::format_of(dtype).bytes);
-        };
-        const Fenced x(bytes(in), end), y(bytes(out), end);
-        heed_project_desc desc = HEED_PROJECT_DESC_INIT;
-        desc.batch = 1;
-        desc.rows = 3;
-        desc.x.dtype = desc.y.dtype = dtype;
-        CHECK(heed_project(context.get(), &desc, weights.get(), x.get(), y.get()) ==
-              HEED_STATUS_OK);
-      }
-  });
+TEST_CASE("no tensor of a call without a plan is left at either end", "[pages]") {
+  const std::pair<const char*, std::vector<std::string>> problems[] = {
+      {"rotate",
+       {"positions, tables", "float64, tables", "desc.(from to).dtype = bf16, positions",
+        "desc.(from to).dtype = f16, desc.features = 300",
+        "desc.rotary.pairs = 2, desc.features = 66", "desc.features = 2",
+        "desc.features = 7, desc.rotary.features = 6"}},
+      {"merge", {"desc.features = 1", "float64", "parts = 1, desc.features = 66"}},
+      {"matrix", {"desc.in = 130, desc.out = 1", "desc.in = 1, desc.out = 66", "bias = NULL"}},
+      {"graph", {"rows", "wide", "wide rows"}},
+      {"append", {"positions", "tables", "cache.dtype = i8", "desc.key.dtype = f16"}},
+      {"cache attention", {"positions", "pack_queries", "args.mask = own"}}};
+  for (const std::string& isa : usable_isas()) {
+    const Context context = make_context(isa.c_str(), "serial", 1);
+    for (const auto& [of, all] : problems)
+      for (const std::string& changes : all)
+        for (const End end : {End::kFirst, End::kLast}) {
+          CAPTURE(isa, of, changes, end == End::kLast);
+          Form form(of, changes);
+          Memory memory(end);
+          for (const Tensor& tensor : form.tensors())
+            if (tensor.name != "desc.sequences") memory.place(tensor);
+          const heed_status status = form.call(context);
+          INFO(heed_last_error());
+          CHECK(status == HEED_STATUS_OK);
+        }
+  }
 }

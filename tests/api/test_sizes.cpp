@@ -22,10 +22,11 @@ long double product(std::initializer_list<std::int64_t> sizes) {
 }
 
 /// Plans of all four sizes have the room that they must have, or say why there is none:
-/// make(a, b, c, d, desc) describes one and returns that room.
-template <class AForm, class Make>
-void check_room(const Context& context, const Graph& graph, Make make) {
-  using Api = Functions<AForm>;
+/// make(a, b, c, d, form) describes one and returns that room.
+template <class Make>
+void check_room(const char* of, const Context& context, const Graph& graph, Make make) {
+  const Planned& functions = *operation(of).planned;
+  Form form(of);
   int refused = 0;
   int made = 0;
   for (const std::int64_t a : kSizes)
@@ -33,19 +34,20 @@ void check_room(const Context& context, const Graph& graph, Make make) {
       for (const std::int64_t c : kSizes)
         for (const std::int64_t d : kSizes) {
           CAPTURE(a, b, c, d);
-          AForm form;
           const long double room = make(a, b, c, d, form);
-          typename Api::Plan* raw = nullptr;
-          const heed_status status = Api::create(context.get(), graph.get(), &form.desc, &raw);
-          const std::unique_ptr<typename Api::Plan, Destroy> plan(raw);
+          void* raw = nullptr;
+          const heed_status status =
+              functions.create(context.get(), graph.get(), form.given("desc"), &raw);
+          const Object plan(raw, functions.destroy);
           ++(status == HEED_STATUS_OK ? made : refused);
           if (status != HEED_STATUS_OK) {
             check_refusal(status, HEED_STATUS_INVALID_ARGUMENT,
                           " ... desc ... overflows an address");
             continue;
           }
-          CHECK(static_cast<long double>(describe(plan).workspace_bytes) >= room);
-          CHECK(describe(plan).workspace_bytes < std::size_t{1} << 60);
+          const std::size_t bytes = functions.info_of(plan.get()).workspace_bytes;
+          CHECK(static_cast<long double>(bytes) >= room);
+          CHECK(bytes < std::size_t{1} << 62);
         }
   CHECK(refused > 0);
   CHECK(made > 0);
@@ -60,7 +62,7 @@ struct Loop {
     heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
     desc.nodes = desc.edges = 1;
     desc.sources = desc.destinations = &zero;
-    graph = make_graph(context, desc);
+    graph = heed_test::create<heed_graph>(context.get(), &desc);
   }
   std::int32_t zero = 0;
   Context context;
@@ -98,52 +100,57 @@ TEST_CASE("edge_width times features past 2^64 is refused", "[sizes][graph]") {
 
 TEST_CASE("a workspace over graphs has room for what it must hold", "[sizes][graph]") {
   const Loop loop;
-  check_room<GraphForm>(
-      loop.context, loop.graph,
-      [](auto heads, auto features, auto values, auto edge_width, auto& form) {
-        form.desc = wide_graph(heads, features, values, edge_width);
+  check_room(
+      "graph attention", loop.context, loop.graph,
+      [](auto heads, auto features, auto values, auto edge_width, Form& form) {
+        form.at<heed_graph_attention_desc>("desc") =
+            wide_graph(heads, features, values, edge_width);
         return 4 * (product({heads, features, edge_width}) + product({heads, values, edge_width}));
       });
   for (const auto inputs : {HEED_GRAPH_SHARED, HEED_GRAPH_PER_NODE})  // for projections
-    check_room<GraphForm>(
-        loop.context, loop.graph, [=](auto heads, auto features, auto values, auto width, auto& f) {
-          f.desc = wide_graph(heads, features, values, 0);
-          f.desc.query = f.desc.key = f.desc.value = f.desc.edge_data = HEED_LAYOUT_INIT;
-          f.desc.w_edge_key = f.desc.w_edge_value = HEED_MATRIX_LAYOUT_INIT;
-          f.desc.inputs = inputs;
-          f.desc.width = width;
-          f.desc.data = kOnes;
-          f.desc.w_query = f.desc.w_key = f.desc.w_value = kOnesOfMatrix;
-          return 4 * (2 * product({heads, features}) + product({heads, values}));
-        });
+    check_room("graph attention", loop.context, loop.graph,
+               [=](auto heads, auto features, auto values, auto width, Form& form) {
+                 auto& desc = form.at<heed_graph_attention_desc>("desc");
+                 desc = wide_graph(heads, features, values, 0);
+                 desc.query = desc.key = desc.value = desc.edge_data = HEED_LAYOUT_INIT;
+                 desc.w_edge_key = desc.w_edge_value = HEED_MATRIX_LAYOUT_INIT;
+                 desc.inputs = inputs;
+                 desc.width = width;
+                 desc.data = kOnes;
+                 desc.w_query = desc.w_key = desc.w_value = kOnesOfMatrix;
+                 return 4 * (2 * product({heads, features}) + product({heads, values}));
+               });
 }
 
 TEST_CASE("a workspace has room for what it must hold", "[sizes][multihead]") {
-  check_room<BlockForm>(
-      serial(), nullptr, [](auto heads, auto features, auto rows, auto values, auto& form) {
-        form.attention = HEED_ATTENTION_DESC_INIT;
-        form.attention.batch = 1;
-        form.attention.query_heads = heads;
-        form.attention.query_length = form.attention.key_length = rows;
-        form.attention.features = features;
-        form.attention.value_features = values;
-        form.desc.combine = HEED_COMBINE_MEAN;
-        form.desc.width_query = form.desc.width_key = 5;
-        form.desc.width_out = 0;
-        form.desc.w_query = form.desc.w_key = form.desc.w_value = kOnesOfMatrix;
-        return 8 * (product({rows, heads, features}) + product({rows, heads, values}));
-      });
-  check_room<Form>(make_context(nullptr, nullptr, 64), nullptr,
-                   [](auto batch, auto heads, auto rows, auto features, auto& form) {
-                     form.desc = HEED_ATTENTION_DESC_INIT;
-                     form.desc.batch = batch;
-                     form.desc.query_heads = heads;
-                     form.desc.query_length = form.desc.key_length = rows;
-                     form.desc.features = features;
-                     form.desc.sum_columns = 1;
-                     form.desc.key = form.desc.query = form.desc.value = {0, 0, 1, 1, 1, 1};
-                     return 8 * product({batch, heads, rows}) + 4 * product({features});
-                   });
+  check_room("block", context_with(in_order(1024)), nullptr,
+             [](auto heads, auto features, auto rows, auto values, Form& form) {
+               auto& attention = form.at<heed_attention_desc>("desc.attention");
+               attention = HEED_ATTENTION_DESC_INIT;
+               attention.batch = 1;
+               attention.query_heads = heads;
+               attention.query_length = attention.key_length = rows;
+               attention.features = features;
+               attention.value_features = values;
+               auto& desc = form.at<heed_multihead_desc>("desc");
+               desc.combine = HEED_COMBINE_MEAN;
+               desc.width_query = desc.width_key = 5;
+               desc.width_out = 0;
+               desc.w_query = desc.w_key = desc.w_value = kOnesOfMatrix;
+               return 8 * (product({rows, heads, features}) + product({rows, heads, values}));
+             });
+  check_room("dense", make_context(nullptr, nullptr, 64), nullptr,
+             [](auto batch, auto heads, auto rows, auto features, Form& form) {
+               auto& desc = form.at<heed_attention_desc>("desc");
+               desc = HEED_ATTENTION_DESC_INIT;
+               desc.batch = batch;
+               desc.query_heads = heads;
+               desc.query_length = desc.key_length = rows;
+               desc.features = features;
+               desc.sum_columns = 1;
+               desc.key = desc.query = desc.value = {0, 0, 1, 1, 1, 1};
+               return 8 * product({batch, heads, rows}) + 4 * product({features});
+             });
 }
 
 TEST_CASE("a prepared matrix has room for what it must hold", "[sizes][weights]") {

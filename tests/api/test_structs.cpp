@@ -1,7 +1,8 @@
 // struct_size: how programs and libraries of different versions meet, for every struct of the API.
 #include <algorithm>
 
-#include "tests/api/operations.hpp"
+#include "tests/api/caches.hpp"
+#include "tests/api/forms.hpp"
 
 using namespace api_test;
 
@@ -133,55 +134,36 @@ void check_filled(const Given& s) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("struct_size of every struct of an operation", "[struct_size]", All) {
+TEST_CASE("struct_size of every struct of an operation", "[struct_size]") {
   const Context context = serial();
-  TestType form;
-  for (const Slot& slot : form.slots()) {
-    const void* const own = *slot.pointer;
-    const auto* const bytes = static_cast<const unsigned char*>(own);
-    const auto call = [&](void* taken) {
-      *slot.pointer = taken;
-      for (const Tensor& tensor : tensors_of(form))
-        if (tensor.content == Tensor::kResult) *tensor.own = Bytes(kPattern);
-      const heed_status status = one_call(context, form);
-      CHECK((status == HEED_STATUS_OK || untouched_outputs(form)));
-      *slot.pointer = own;
-      return status;
-    };
-    const auto outputs = [&] {
-      std::vector<Bytes> all;
-      for (const Tensor& tensor : tensors_of(form))
-        if (tensor.content == Tensor::kResult) all.push_back(*tensor.own);
-      return all;
-    };
-    check_taken({slot.called, slot.schema, {bytes, bytes + size_of(slot.schema)}, call, outputs});
+  for (const Operation& of : operations()) {
+    CAPTURE(of.name);
+    Form form(of);
+    for (Form::Struct& one : form.structs()) {
+      if (one.part == Part::kTests || !one.is_of_api()) continue;
+      const void* const own = *one.pointer == nullptr ? one.memory.get() : *one.pointer;
+      const auto* const bytes = static_cast<const unsigned char*>(own);
+      const auto call = [&](void* taken) {
+        const void* const before = *one.pointer;
+        *one.pointer = taken;
+        if (one.called == "options.executor") form.apply("options.executor_name = NULL");
+        form.forget_outputs();
+        const heed_status status = form.call(context);
+        CHECK((status == HEED_STATUS_OK || form.untouched()));
+        if (one.called == "options.executor") form.apply("options.executor_name = \"serial\"");
+        *one.pointer = before;
+        return status;
+      };
+      const auto outputs = [&] { return form.outputs(); };
+      check_taken({one.called, one.schema, {bytes, bytes + size_of(one.schema)}, call, outputs});
+    }
   }
-}
-
-TEST_CASE("struct_size of contexts, executors and allocators", "[struct_size]") {
-  const Environment quiet;
-  check_taken(given("options", kContextOptions, serial_options(),
-                    [](const heed_context_options* options) { return try_context(*options); }));
-  check_taken(given("options.executor", "struct_size/4 threads/4 user/p run/p", in_order(1),
-                    [](const heed_executor* executor) {
-                      heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-                      options.executor = executor;
-                      return try_context(options);
-                    }));
-  CountingAllocator memory;
-  check_taken(given("options.allocator", "struct_size/4 reserved/4 user/p allocate/p release/p",
-                    memory.get(), [](const heed_allocator* allocator) {
-                      heed_context_options options = serial_options();
-                      options.allocator = allocator;
-                      return try_context(options);
-                    }));
-  CHECK(memory.live() == 0);
 }
 
 TEST_CASE("struct_size of what the library fills", "[struct_size]") {
   const Context context = serial();
-  const GraphForm form;
-  const Graph graph = make_graph(context, form.graph.desc);
+  Form of_graph("graph attention"), of_block("block");
+  const Graph graph = of_graph.graph(context);
   const auto check = [](Schema schema, const auto& object) {
     using Of = heed_test::Functions<typename std::decay_t<decltype(object)>::element_type>;
     const auto init = heed_test::sized<typename Of::Info>();
@@ -202,11 +184,11 @@ TEST_CASE("struct_size of what the library fills", "[struct_size]") {
   check(
       "struct_size/4 threads/4 isa/p executor/p product/p workspace_bytes projection_flops/f "
       "attention_flops/f kept_bytes precision/4 reserved/4",
-      make_plan(context, BlockForm().desc));
+      make_plan(context, of_block.at<heed_multihead_desc>("desc")));
   check("struct_size/4 arithmetic/4 in out bytes", prepared(context, 3, 4));
   check("struct_size/4 reverse/4 nodes edges edges_given isolated most bytes source_nodes", graph);
   check("struct_size/4 dtype/4 pages pages_used pages_shared page_rows sequences bytes page_bytes",
-        make_cache(context, CacheForm().desc));
+        make_cache(context, two_layers()));
   check("struct_size/4 threads/4 isa/p executor/p tasks workspace_bytes gathered_bytes/f",
-        make_plan(context, graph, form.desc));
+        make_plan(context, graph, of_graph.at<heed_graph_attention_desc>("desc")));
 }

@@ -1,7 +1,6 @@
 // Tuning files: what is refused, which problems get which tiles, and that no bit depends on it.
 #include <cstdio>
 
-#include "tests/api/other_forms.hpp"
 #include "tests/api/printed.hpp"
 #include "tests/api/refused.hpp"
 
@@ -44,22 +43,18 @@ heed_context_options options_with(const char* path) {
 }
 
 /// Refused in the same words whoever names it.
-void check_refused(const std::string& text, const std::string& words,
-                   heed_status status_of_option = HEED_STATUS_CORRUPT) {
+void check_file_refused(const std::string& text, const std::string& words,
+                        heed_status status_of_option = HEED_STATUS_CORRUPT) {
   CAPTURE(text);
   const File file(text);
   const std::string said = "is \"" + std::string(file.path()) + "\"; " + words;
-  ContextForm form;
+  const std::string path = " = \"" + std::string(file.path()) + '"';
   const auto check = [&](const std::string& source, heed_status as) {
-    hand_in(form, false,
-            [&](heed_status status) { check_refusal(status, as, source + " " + said); });
-    CHECK(form.outputs_untouched());
+    Form form("context", source + path + R"(, options.isa = "scalar")");
+    check_refusal(form.call(nullptr), as, source + " " + said);
+    CHECK(form.untouched());
   };
-  form.options.isa = "scalar";
-  form.options.tuning_file = file.path();
   check("options.tuning_file", status_of_option);
-  form.options.tuning_file = nullptr;
-  form.environment.set("HEED_TUNING_FILE", file.path());
   check("HEED_TUNING_FILE", HEED_STATUS_INVALID_ENVIRONMENT);
 }
 
@@ -118,20 +113,21 @@ TEST_CASE("malformed tuning files are refused", "[tuning][refused][files]") {
       {"# \x1b[31m", "line 3: it has the byte 0x1b; it must be ASCII text"},
       {"# caf\xc3\xa9", "line 3: it has the byte 0xc3; it must be ASCII text"},
   };
-  for (const auto& row : lines) check_refused(file_of(row.line), row.words);
-  check_refused(file_of(std::string("tile_q=8\0", 9)), "line 3: it has the byte 0x00");
-  check_refused("", "line 1: it begins with \"\"; it must be \"heed-tuning 1\"");
-  check_refused("\nheed-tuning 1\n", "line 1: it begins with \"\"; it must be");
-  check_refused("heed-tuning 1 2\n", "line 1: it goes on with \"2\"; it must be");
-  check_refused("tuning 1\n", "line 1: it begins with \"tuning\"; it must be");
-  check_refused("heed-tuning 1\ntile_q=8\n",
-                "line 2: a line cpu=NAME isa=NAME must come before it");
+  for (const auto& row : lines) check_file_refused(file_of(row.line), row.words);
+  check_file_refused(file_of(std::string("tile_q=8\0", 9)), "line 3: it has the byte 0x00");
+  check_file_refused("", "line 1: it begins with \"\"; it must be \"heed-tuning 1\"");
+  check_file_refused("\nheed-tuning 1\n", "line 1: it begins with \"\"; it must be");
+  check_file_refused("heed-tuning 1 2\n", "line 1: it goes on with \"2\"; it must be");
+  check_file_refused("tuning 1\n", "line 1: it begins with \"tuning\"; it must be");
+  check_file_refused("heed-tuning 1\ntile_q=8\n",
+                     "line 2: a line cpu=NAME isa=NAME must come before it");
   for (const std::string version : {"", "2"})
-    check_refused("heed-tuning " + version + "\nwhatever\n",
-                  "line 1: the version is \"" + version + "\"; this library reads 1",
-                  HEED_STATUS_UNSUPPORTED);
+    check_file_refused("heed-tuning " + version + "\nwhatever\n",
+                       "line 1: the version is \"" + version + "\"; this library reads 1",
+                       HEED_STATUS_UNSUPPORTED);
   const std::string most = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-  check_refused(file_of(most + most + "=8"), "line 3: it has \"" + most + "=\"; the name must be");
+  check_file_refused(file_of(most + most + "=8"),
+                     "line 3: it has \"" + most + "=\"; the name must be");
 }
 
 TEST_CASE("a tuning file of another CPU or ISA is refused", "[tuning][refused][files]") {
@@ -139,34 +135,31 @@ TEST_CASE("a tuning file of another CPU or ISA is refused", "[tuning][refused][f
   std::string here = section();
   here.pop_back();
   const std::string bound = "; it must be for this one, " + here;
-  const auto check_refused = [](const std::string& text, const std::string& words) {
-    ::check_refused(text, words, HEED_STATUS_INVALID_ARGUMENT);
+  const auto check_foreign = [](const std::string& text, const std::string& words) {
+    check_file_refused(text, words, HEED_STATUS_INVALID_ARGUMENT);
   };
-  check_refused("heed-tuning 1", "it is for cpu=none isa=none" + bound);
-  check_refused("heed-tuning 1\ncpu=pentium isa=scalar\ntile_q=8",
+  check_foreign("heed-tuning 1", "it is for cpu=none isa=none" + bound);
+  check_foreign("heed-tuning 1\ncpu=pentium isa=scalar\ntile_q=8",
                 "it is for cpu=pentium isa=scalar" + bound);
   std::string other = section("neon") + "tile_q=8\n";
-  check_refused("heed-tuning 1\n" + other,
+  check_foreign("heed-tuning 1\n" + other,
                 "it is for " + other.substr(0, other.find('\n')) + bound);
 }
 
 TEST_CASE("a tuning file that cannot be read is refused", "[tuning][refused][files]") {
-  const auto row = [](const char* path, const std::string& words) {
-    return Refusal<ContextForm>("options.tuning_file", path, words);
-  };
-  api_test::check_refused<ContextForm>(
-      {{"options.tuning_file", "/nowhere/heed.tuning",
-        "opening it failed: No such file or directory", HEED_STATUS_IO},
-       row("/", "must be a regular file"),
-       row("/dev/null", "must be a regular file"),
-       {"HEED_TUNING_FILE", "/nowhere/heed.tuning", "opening it failed: No such file",
-        HEED_STATUS_INVALID_ENVIRONMENT}});
+  api_test::check_refused("context", R"(
+    options.tuning_file = "/nowhere/heed.tuning"
+      => (io) ; opening it failed: No such file or directory
+    options.tuning_file = "/" | "/dev/null" => must be a regular file
+    HEED_TUNING_FILE = "/nowhere/heed.tuning"
+      => (environment) ; opening it failed: No such file or directory
+  )");
   const std::string most = file_of("tile_q=8");
   const std::string filled = most + std::string((1 << 16) - most.size(), ' ');
   const File fits(filled);
   const heed_context_options options = options_with(fits.path());
   CHECK(tiles_of(options, grouped()).tuning_line == 3);
-  check_refused(filled + " ", "it has 65537 bytes; it must have at most 65536");
+  check_file_refused(filled + " ", "it has 65537 bytes; it must have at most 65536");
 }
 
 TEST_CASE("a tuning file needs memory of the context's allocator", "[tuning][files]") {

@@ -75,43 +75,31 @@ TEST_CASE("HEED_VERBOSE=1 says everything of a run", "[verbose][files]") {
   const Environment environment;
   environment.set("HEED_VERBOSE", "1");
   const struct {
-    Change change;
+    const char* change;
     std::initializer_list<const char*> words;
-  } rows[] = {
-      {[](Form& f) { f.args.mask = nullptr; },
-       {"B2 ", "H4 ", "Hkv2 ", "Lq3 ", "Lkv5 ", "D4 ", "Dv6 ", "serial x1", "GFLOP/s"}},
-      {[](Form& f) {
-         f.desc.alignment = HEED_ALIGNMENT_DEFAULT;
-         f.desc.causal = HEED_CAUSAL_BOTTOM_RIGHT;
-       },
-       {"causal+2"}},
-      {[](Form& f) {
-         f.desc.softcap = 30;
-         f.desc.temperature = 0.5;
-         f.desc.window = 1;
-         f.desc.window_left = 4;
-         f.desc.window_right = 3;
-       },
-       {"softcap=30", "temperature=0.5", "left=4", "right=3", "offset=2", "mask", "bias", "alibi",
-        "sinks", "lengths", "weights=4"}},
-  };
+  } rows[] = {{"args.mask = NULL",
+               {"B2 ", "H4 ", "Hkv2 ", "Lq3 ", "Lkv5 ", "D4 ", "Dv6 ", "serial x1", "GFLOP/s"}},
+              {"desc.alignment = 0, desc.causal = 2", {"causal+2"}},
+              {"desc.softcap = 30, desc.temperature = 0.5, desc.window = 1, desc.window_left = 4, "
+               "desc.window_right = 3",
+               {"softcap=30", "temperature=0.5", "left=4", "right=3", "offset=2", "mask", "bias",
+                "alibi", "sinks", "lengths", "weights=4"}}};
   for (const std::string& isa : usable_isas())
     for (const auto& row : rows) {
       const Context context = make_context(isa.c_str(), "serial", 1);
-      Form form;
-      row.change(form);
-      const heed_attention_info info = describe(make_plan(context, form.desc));
-      const std::string text = printed([&] {
-        REQUIRE(heed_attention(context.get(), &form.desc, &form.args) == HEED_STATUS_OK);
-      });
+      Form form("dense", row.change);
+      const auto& desc = form.at<heed_attention_desc>("desc");
+      const heed_attention_info info = describe(make_plan(context, desc));
+      const std::string text = printed([&] { REQUIRE(form.call(context) == HEED_STATUS_OK); });
       CHECK(is_one_line(text));
       const std::string work = "tiles " + std::to_string(info.tile_q) + " x " +
                                std::to_string(info.tile_kv) + ", " + std::to_string(info.tasks) +
                                " tasks";
       check_contains(text, row.words);
       check_contains(text, {work.c_str(), isa.c_str(), info.strategy});
-      CHECK((text.find("causal") != std::string::npos) == (form.desc.causal != 0));
-      CHECK((text.find("mask") != std::string::npos) == (form.args.mask != nullptr));
+      CHECK((text.find("causal") != std::string::npos) == (desc.causal != 0));
+      CHECK((text.find("mask") != std::string::npos) ==
+            (form.tensor("args.mask").memory() != nullptr));
     }
 }
 

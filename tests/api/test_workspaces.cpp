@@ -3,6 +3,7 @@
 
 #include "tests/api/checked.hpp"
 #include "tests/api/problems.hpp"
+#include "tests/support/graphs.hpp"
 
 using namespace api_test;
 
@@ -48,18 +49,6 @@ TEST_CASE("a workspace that cannot be used is refused", "[workspace]") {
                           "workspace is 0x ... must be a multiple of 64");
     CHECK(ready.problem->run(ready.plan, workspace.get(), bytes) == HEED_STATUS_OK);
   }
-}
-
-TEST_CASE("a plan without rows needs no workspace", "[workspace]") {
-  Object plan;
-  const auto empty = problem_of<Form>([](Form& form) {
-    form.desc = small_desc();
-    form.desc.query_length = 0;
-  });
-  const Environment quiet;
-  REQUIRE(empty->create(serial(), plan) == HEED_STATUS_OK);
-  CHECK(empty->describe(plan).workspace_bytes == 0);
-  CHECK(empty->workspace(plan) == 0);
 }
 
 TEST_CASE("a run writes nothing past its workspace, whatever was in it", "[workspace]") {
@@ -136,16 +125,14 @@ void act_within(void* user, const heed_score_tile*) {
 
 /// Problems of the operations that have score functions.
 std::vector<Kind> kinds_with(Within& within) {
-  const auto dense = [&](Form& form) {
-    form.args.score_function = act_within;
-    form.args.score_user = &within;
+  const auto act_in = [&within](const char* called) {
+    return [&within, called](Form& form) {
+      auto& args = form.at<heed_attention_args>(called);
+      args.score_function = act_within;
+      args.score_user = &within;
+    };
   };
-  const auto block = [&](BlockForm& form) {
-    form.inner.score_function = act_within;
-    form.inner.score_user = &within;
-  };
-  return {{"dense", [=](MaybeFence fence) { return problem_of<Form>(dense, fence); }},
-          {"block", [=](MaybeFence fence) { return problem_of<BlockForm>(block, fence); }}};
+  return {{"dense", "dense", act_in("args")}, {"block", "block", act_in("args.attention")}};
 }
 
 }  // namespace

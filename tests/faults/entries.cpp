@@ -11,9 +11,6 @@ constexpr std::int64_t kBatch = 2;
 constexpr std::int64_t kHeads = 4;
 constexpr std::int64_t kLength = 96;
 constexpr std::int64_t kFeatures = 32;
-constexpr std::int64_t kWidth = kHeads * kFeatures;
-constexpr std::int64_t kNodes = 1500;
-constexpr std::int64_t kEdges = 40000;
 constexpr std::size_t kElements = 1 << 17;  // more than any call writes
 constexpr float kUntouched = -12345.678F;
 
@@ -24,34 +21,6 @@ heed_status make_and_destroy(void (*destroy)(Object*), Create create) {
   const heed_status status = create(&object);
   if (status == HEED_STATUS_OK) destroy(object);
   return status == HEED_STATUS_OK || object == nullptr ? status : HEED_STATUS_INTERNAL;
-}
-
-heed_status merge(Scene& s) {
-  const void* const outs[] = {s.in.data(), s.in.data() + 7};
-  const void* const lses[] = {s.in.data() + 11, s.in.data() + 13};
-  return heed_merge(s.context.get(), &s.merge, 2, outs, lses, s.own_out.data(), nullptr);
-}
-
-heed_status rotate(Scene& s) {
-  return heed_rotate(s.context.get(), &s.rotation, s.in.data(), nullptr, s.own_out.data());
-}
-
-/// A matrix, prepared, and rows times it.
-heed_status project(Scene& s) {
-  heed_status status = HEED_STATUS_OK;
-  const heed_status made = make_and_destroy(
-      +[](heed_weights* weights) { heed_weights_destroy(weights); },
-      [&](heed_weights** weights) {
-        const heed_status prepared =
-            heed_weights_create(s.context.get(), &s.matrix, s.in.data(), s.in.data(), weights);
-        if (prepared != HEED_STATUS_OK) return prepared;
-        heed_project_desc desc = HEED_PROJECT_DESC_INIT;
-        desc.batch = kBatch;
-        desc.rows = kLength;
-        status = heed_project(s.context.get(), &desc, *weights, s.in.data(), s.own_out.data());
-        return prepared;
-      });
-  return made == HEED_STATUS_OK ? status : made;
 }
 
 /// A prompt, and a fork of it that goes on, attended together.
@@ -88,29 +57,14 @@ heed_status generate(Scene& s) {
 
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all = [] {
-    std::vector<Entry> list = {
-        {"heed_context_create",
-         [](Scene& s) {
-           return make_and_destroy(heed_context_destroy, [&](heed_context** context) {
-             return heed_context_create(&s.options, context);
-           });
-         }},
-        {"heed_merge", merge},
-        {"heed_rotate", rotate},
-        {"heed_project", project},
-        {"heed_cache_attention", generate},
-        {"heed_weights_create",
-         [](Scene& s) {
-           return make_and_destroy(heed_weights_destroy, [&](heed_weights** weights) {
-             return heed_weights_create(s.context.get(), &s.matrix, s.in.data(), s.in.data(),
-                                        weights);
-           });
-         }},
-        {"heed_graph_create", [](Scene& s) {
-           return make_and_destroy(heed_graph_destroy, [&](heed_graph** graph) {
-             return heed_graph_create(s.context.get(), &s.edges, graph);
-           });
-         }}};
+    std::vector<Entry> list = {{"heed_context_create",
+                                [](Scene& s) {
+                                  return make_and_destroy(
+                                      heed_context_destroy, [&](heed_context** context) {
+                                        return heed_context_create(&s.options, context);
+                                      });
+                                }},
+                               {"heed_cache_attention", generate}};
     std::size_t i = 0;
     for (const api_test::Kind& kind : api_test::large_kinds()) {
       const std::string name = kind.name;
@@ -120,6 +74,10 @@ const std::vector<Entry>& entries() {
                         return s.problems[i]->run(s.plans[i], s.workspace, s.workspace_bytes);
                       }});
       list.push_back({name + ", a call", [i](Scene& s) { return s.problems[i]->call(s.context); }});
+      ++i;
+    }
+    for (const api_test::Kind& kind : api_test::unplanned_kinds()) {
+      list.push_back({kind.name, [i](Scene& s) { return s.problems[i]->call(s.context); }});
       ++i;
     }
     return list;
@@ -155,29 +113,19 @@ Scene::Scene(const char* name, const heed_allocator* allocator, std::uint32_t th
   workspace_bytes = (workspace_bytes / HEED_WORKSPACE_ALIGNMENT + 1) * HEED_WORKSPACE_ALIGNMENT;
   workspace = std::aligned_alloc(HEED_WORKSPACE_ALIGNMENT, workspace_bytes);
 
+  for (const api_test::Kind& kind : api_test::unplanned_kinds()) {
+    problems.push_back(kind.problem());
+    require_ok(problems.back()->prepare(context));
+  }
   in.resize(kElements);
   for (std::size_t i = 0; i < kElements; ++i)
     in[i] = static_cast<float>((i * 7919 + 13) % 4001) / 1000.0F - 2.0F;
   own_out.assign(kElements, kUntouched);
-  merge.batch = rotation.batch = kBatch;
-  merge.heads = rotation.heads = kHeads;
-  merge.rows = rotation.rows = kLength;
-  merge.features = rotation.features = kFeatures;
-  rotation.rotary.pairs = cache.rotary.pairs = HEED_ROTARY_HALVES;
+  cache.rotary.pairs = HEED_ROTARY_HALVES;
   cache.dtype = HEED_DTYPE_I8;
   cache.key_heads = kHeads;
   cache.features = kFeatures;
   cache.pages = 8;
-  matrix.in = matrix.out = kWidth;
-  for (std::int32_t e = 0; e < kEdges; ++e) {
-    sources.push_back(static_cast<std::int32_t>((std::int64_t{e} * 7919 + 5) % kNodes));
-    destinations.push_back(e % 8 == 0 ? 3 : static_cast<std::int32_t>(e * 31 % kNodes));
-  }
-  edges.nodes = kNodes;
-  edges.edges = kEdges;
-  edges.sources = sources.data();
-  edges.destinations = destinations.data();
-  edges.reverse = 1;
 }
 
 Scene::~Scene() { std::free(workspace); }

@@ -26,20 +26,16 @@ class Scene {
   heed_executor executor = HEED_EXECUTOR_INIT;
   Context context;
 
-  /// Of every operation with plans: a problem, its plan, and room for any of their runs.
+  /// Of every operation, those with plans first: a problem, its plan, and room for any of their
+  /// runs.
   std::vector<std::unique_ptr<api_test::Problem>> problems;
   std::vector<api_test::Object> plans;
   void* workspace = nullptr;
   std::size_t workspace_bytes = 0;
 
-  // Of the others:
-  heed_merge_desc merge = HEED_MERGE_DESC_INIT;
-  heed_rotate_desc rotation = HEED_ROTATE_DESC_INIT;
+  // Of a cache:
   heed_cache_desc cache = HEED_CACHE_DESC_INIT;
-  heed_weights_desc matrix = HEED_WEIGHTS_DESC_INIT;
-  heed_graph_desc edges = HEED_GRAPH_DESC_INIT;
   std::vector<float> in;  ///< all inputs
-  std::vector<std::int32_t> sources, destinations;
 
   std::vector<float> own_out;  ///< what these compute, from the beginning
 

@@ -51,25 +51,11 @@ class OnlyDLPack:
         return self.x.__dlpack__(**options)
 
 
-class OldDLPack(OnlyDLPack):
-    def __dlpack__(self) -> Any:
-        return self.x.__dlpack__()
-
-
 class InLibrary(OnlyDLPack):
     """Of a library with results of its own."""
 
     def __array_namespace__(self) -> Any:
         return type("Library", (), {"from_dlpack": InLibrary})
-
-
-def of_jax(element: str) -> Kind:
-    def make(x: np.ndarray) -> Any:
-        import jax
-
-        return jax.numpy.asarray(x, element)
-
-    return Kind("jax", element, make)
 
 
 def element_of(name: str) -> Any:
@@ -93,7 +79,7 @@ KINDS = [
     *(of_torch(element) for element in ("float32", "float64", "float16", "bfloat16")),
 ]
 # Of libraries that heed asks to make their results.
-OTHERS = [Kind("numpy", "float32", InLibrary), of_jax("float32"), of_jax("bfloat16")]
+OTHERS = [Kind("numpy", "float32", InLibrary)]  # as JAX does
 of_kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 

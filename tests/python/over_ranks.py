@@ -346,6 +346,20 @@ def test_refused_on_all(given, kind, message):
         function(**given)
 
 
+class Interrupted:
+    def __dlpack__(self, **_):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_of_one_rank_ends_the_call_on_all():
+    words = f"^rank {LAST}: KeyboardInterrupt$"
+    with pytest.raises(
+        (KeyboardInterrupt, heed.Error), match=None if RANK == LAST else words
+    ) as one:
+        heed.mpi.attention(Interrupted() if RANK == LAST else Q, K, V)
+    assert isinstance(one.value, KeyboardInterrupt) == (RANK == LAST)
+
+
 def test_every_option_is_documented():
     functions = heed.mpi.attention_backward, heed.mpi.graph_attention
     for function in (heed.mpi.attention, heed.mpi.plan, heed.mpi.place, *functions):

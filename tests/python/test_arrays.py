@@ -6,7 +6,7 @@ import mmap
 import numpy as np
 import pytest
 from cases import tensors
-from kinds import OldDLPack, OnlyDLPack
+from kinds import OnlyDLPack
 
 import heed
 from heed import _heed
@@ -85,14 +85,6 @@ def test_mapped_files_and_buffers(tmp_path):
     assert _heed.seen(array.array("i", [1, 2]))["dtype"] == "int32"
     with mmap.mmap(-1, 64) as memory:
         assert _heed.seen(memoryview(memory).cast("f"))["shape"] == (16,)
-
-
-@pytest.mark.parametrize("wrapper", [OnlyDLPack, OldDLPack])
-def test_dlpack(wrapper):
-    q, k, v = tensors()
-    assert _heed.seen(wrapper(q))["address"] == address(q)
-    out = heed.attention(wrapper(q), wrapper(k), v)
-    np.testing.assert_array_equal(out, heed.attention(q, k, v))
 
 
 def unaligned():

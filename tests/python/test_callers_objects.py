@@ -50,7 +50,7 @@ class ByStruct(OnDemand):
 
 
 class ByDLPack(OnDemand):
-    def __dlpack__(self, **_):
+    def __dlpack__(self):  # as it was before version 1 of DLPack
         return self.made().__dlpack__()
 
 

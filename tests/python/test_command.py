@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import heed
-from heed.command import COMMANDS, bench, cost, looks, parser, pieces
+from heed.command import COMMANDS, bench, cost, parser, pieces
 from heed.command.shapes import Shape
 from heed.command.timing import Turns
 
@@ -52,7 +52,8 @@ GIVEN = {
     "sinks": RNG.random(4, dtype=np.float32),
     "key_lengths": np.array([7, 3], np.int32),
 }
-FILES = " ".join(f"{looks.OPTIONS[name]} {name}.npy" for name in GIVEN)
+WORDS = parser().parse_args(["attend", "q.npy"]).words
+FILES = " ".join(f"{WORDS[name]} {name}.npy" for name in GIVEN)
 OPTIONS = [
     ("", {}),
     ("--causal", {"causal": True}),
@@ -574,6 +575,8 @@ def test_interrupt(run, rows, words):
 COMPLETED = [
     # Words, the last of which is completed, and what it may become.
     ("heed attend q.npy --alib", ["--alibi-slopes"]),
+    ("heed attend --bias q", ["q.npy", "qkv.npz"]),
+    ("heed attend --scale q", []),
     ("heed attend --weights c", ["capped"]),
     ("heed t", ["tune"]),
     ("heed attend --isa sca", ["scalar"]),
@@ -584,7 +587,7 @@ COMPLETED = [
 ]
 
 
-def test_completion(run):
+def test_completion(run, tensors):
     argcomplete = pytest.importorskip("argcomplete")
     for shell in ("bash", "zsh", "fish"):
         ran = run("completion", shell)
@@ -598,7 +601,7 @@ def test_completion(run):
             text=True,
             check=True,
         )
-        assert told.stdout.split() == found
+        assert sorted(told.stdout.split()) == found
 
 
 @pytest.mark.parametrize(

@@ -365,6 +365,7 @@ TYPES = {
         (dict(scale="1"), "scale must be a number, not str"),
         (dict(sinks=["a"] * 4), "sinks[0] must be a number, not str"),
         (dict(hard=1), "hard must be True or False, not 1"),
+        (dict(context=3), "context must be a heed.Context, not int"),
         (dict(return_weights=3), 'return_weights must be False, True, "scores", "capped",'),
         (dict(attn_mask=[[True]]), "attn_mask must be an array, of NumPy, PyTorch or another"),
         (dict(**POOLS, block_table=[0, 1]), "block_table must be an array, or a sequence of rows,"),
@@ -518,25 +519,6 @@ def test_unknown_arguments(name):
         TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'colour'"
     ):
         function(**given, colour=1)
-
-
-WITHOUT = {
-    "Plan.__call__",
-    "MultiheadPlan.__call__",
-    *("a plan with out", "a plan of packed rows", "with key and out"),
-    "cache_bytes",
-    "append",
-    "Cache.attention",
-    "Context",
-    "show",
-}
-
-
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in WITHOUT])
-def test_contexts(name):
-    function, given, _ = FUNCTIONS[name]
-    with pytest.raises(TypeError, match="context must be a heed.Context, not int"):
-        function(**given, context=3)
 
 
 @pytest.mark.parametrize("name", ["attention", "multihead", "graph_attention", "Cache.attention"])

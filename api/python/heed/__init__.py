@@ -28,10 +28,8 @@ from heed.errors import (
 )
 from heed.graphs import graph_attention, graph_attention_backward, graph_attention_plan
 from heed.information import info
-from heed.merging import merge
-from heed.projection import project
 from heed.results import Gradients, GraphGradients, MultiheadGradients, Result
-from heed.rotary import rotate
+from heed.rows import merge, project, rotate
 from heed.score_function import ScoreFunction, ScoreGradient, ScoreTile
 from heed.show import show
 

@@ -53,11 +53,11 @@ class GraphResultOptions(GraphCallOptions, total=False):
 @overload
 def graph_attention(
     graph: Graph,
-    query: ArrayT,
-    key: Array,
-    value: Array,
+    query: ArrayT | None = None,
+    key: Array | None = None,
+    value: Array | None = None,
     *,
-    data: Array | None = None,
+    data: ArrayT | None = None,
     **options: Unpack[GraphCallOptions],
 ) -> ArrayT: ...
 
@@ -65,24 +65,12 @@ def graph_attention(
 @overload
 def graph_attention(
     graph: Graph,
-    query: ArrayT,
-    key: Array,
-    value: Array,
+    query: ArrayT | None = None,
+    key: Array | None = None,
+    value: Array | None = None,
     *,
-    data: Array | None = None,
+    data: ArrayT | None = None,
     **options: Unpack[GraphResultOptions],
-) -> Result[ArrayT]: ...
-
-
-@overload
-def graph_attention(
-    graph: Graph, *, data: ArrayT, **options: Unpack[GraphCallOptions]
-) -> ArrayT: ...
-
-
-@overload
-def graph_attention(
-    graph: Graph, *, data: ArrayT, **options: Unpack[GraphResultOptions]
 ) -> Result[ArrayT]: ...
 
 

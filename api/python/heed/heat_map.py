@@ -54,9 +54,11 @@ class HeatMap:
         lines.append(" " * margin + "┌" + "──" * cells.shape[1] + "┐")
         for name, row in zip(names, _levels(cells), strict=True):
             drawn = "".join(_cell(level, colour) for level in row)
-            lines.append(_padded(name, margin - 1) + " │" + drawn + "│")
+            lines.append(" " * (margin - 1 - _columns(name)) + name + " │" + drawn + "│")
         lines.append(" " * margin + "└" + "──" * cells.shape[1] + "┘")
-        lines.append(_legend(self.weights, per_cell, colour))
+        low, high = _range(cells)
+        scale = "".join(_cell(level, colour) for level in np.linspace(0, 1, 5))
+        lines.append(f"{low:.3g} {scale} {high:.3g}")
         return "\n".join(lines)
 
     def svg(self) -> str:
@@ -64,8 +66,8 @@ class HeatMap:
         cells, keys_each = _shared(self.weights, CELLS)
         turned, rows_each = _shared(cells.T, CELLS)
         cells = turned.T / rows_each  # a mean over rows, a sum over keys
-        rows, keys = _every(self.rows, len(self.weights), rows_each), self.keys
-        keys = _every(keys, self.weights.shape[1], keys_each)
+        rows = _names(self.rows, len(self.weights))[::rows_each]  # the first name of each cell
+        keys = _names(self.keys, self.weights.shape[1])[::keys_each]
         left = 7 * max((len(name) for name in rows), default=0) + 8
         top = 7 * max((len(name) for name in keys), default=0) + (26 if self.title else 8)
         wide = max(left + CELL * cells.shape[1] + 8, 16 + 8 * len(self.title))
@@ -186,10 +188,6 @@ def _width(c: str) -> int:
     return 0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
 
 
-def _padded(name: str, columns: int) -> str:
-    return " " * (columns - _columns(name)) + name
-
-
 def _names(names: Sequence[str] | None, count: int) -> list[str]:
     """Cut to what a margin holds; numbers where there are none."""
     cut = []
@@ -205,11 +203,6 @@ def _names(names: Sequence[str] | None, count: int) -> list[str]:
     return cut
 
 
-def _every(names: Sequence[str] | None, count: int, step: int) -> list[str]:
-    """The first name of every cell."""
-    return _names(names, count)[::step]
-
-
 def _shared(weights: Floats, most: int) -> tuple[Floats, int]:
     """At most so many columns, each the sum of neighbours; and of how many."""
     rows, keys = weights.shape
@@ -219,11 +212,15 @@ def _shared(weights: Floats, most: int) -> tuple[Floats, int]:
     return wide.reshape(rows, -1, each).sum(axis=2), each
 
 
-def _levels(cells: Floats) -> Floats:
-    """0 to 1, from the smallest weight (0, unless there are negative ones) to the largest."""
+def _range(cells: Floats) -> tuple[float, float]:
+    """The smallest number, 0 unless there are negative ones, and the largest."""
     finite = cells[np.isfinite(cells)]
-    low = min(finite.min(initial=0.0), 0.0)
-    high = finite.max(initial=0.0)
+    return min(finite.min(initial=0.0), 0.0), finite.max(initial=0.0)
+
+
+def _levels(cells: Floats) -> Floats:
+    """0 to 1, from the smallest to the largest."""
+    low, high = _range(cells)
     levels = np.clip((cells - low) / (high - low if high > low else 1.0), 0.0, 1.0)
     return np.where(np.isneginf(cells), 0.0, levels)
 
@@ -243,15 +240,11 @@ def _header(keys: Sequence[str] | None, margin: int, per_cell: int, cells: int) 
         return [] if per_cell == 1 else [" " * margin + f" {per_cell} keys a cell"]
     names = [_letters(name)[:LABEL] for name in keys[:cells]]
     high = max(map(len, names))
-    lines = []
-    for line in range(high):
-        letters = (
-            name[line - high + len(name)] if line >= high - len(name) else " " for name in names
-        )
-        lines.append(
-            " " * (margin + 1) + "".join(_two_columns(letter) for letter in letters).rstrip()
-        )
-    return lines
+    columns = [[" "] * (high - len(name)) + name for name in names]
+    lines = (
+        "".join(x + " " * (2 - _columns(x)) for x in line) for line in zip(*columns, strict=True)
+    )
+    return [" " * (margin + 1) + line.rstrip() for line in lines]
 
 
 def _letters(name: str) -> list[str]:
@@ -263,15 +256,3 @@ def _letters(name: str) -> list[str]:
         else:
             letters.append(c)
     return letters
-
-
-def _two_columns(letter: str) -> str:
-    return letter + " " * (2 - _columns(letter))
-
-
-def _legend(weights: Floats, per_cell: int, colour: bool) -> str:
-    """What the cells say."""
-    cells, _ = _shared(weights, -(-weights.shape[1] // per_cell))
-    finite = cells[np.isfinite(cells)]
-    scale = "".join(_cell(level, colour) for level in np.linspace(0, 1, 5))
-    return f"{min(finite.min(initial=0.0), 0.0):.3g} {scale} {finite.max(initial=0.0):.3g}"

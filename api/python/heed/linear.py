@@ -23,8 +23,7 @@ from torch.nn import Parameter
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import heed
-from heed.torch import _PLAIN, _transform
-from heed.torch_ops import _context_of, _define, _Kept, _require_gradients
+from heed.torch_ops import _context_of, _define, _Kept, _require_gradients, _unreadable
 
 __all__ = ["Linear", "linear", "prepare", "refresh"]
 
@@ -99,14 +98,12 @@ linear = _define(
 
 
 def _fits(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
-    tensors = (x, weight) if bias is None else (x, weight, bias)
-    if any(t.dtype != torch.float32 or not t.is_cpu or type(t) not in _PLAIN for t in tensors):
-        return False
-    if any(t.layout != torch.strided for t in tensors) or x.shape[-1] != weight.shape[1]:
+    tensors = [x, weight] if bias is None else [x, weight, bias]
+    if _unreadable(*tensors) is not None or any(t.dtype != torch.float32 for t in tensors):
         return False
     if x.numel() < _FEWEST_ROWS * x.shape[-1] or torch.is_autocast_enabled("cpu"):
         return False
-    if _require_gradients(*tensors) or _transform() is not None:
+    if x.shape[-1] != weight.shape[1] or _require_gradients(*tensors):
         return False
     if torch.compiler.is_compiling():
         return True

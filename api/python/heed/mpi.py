@@ -400,11 +400,11 @@ class Graph(_Freed):
 @overload
 def graph_attention(
     graph: Graph,
-    query: ArrayT,
-    key: Array,
-    value: Array,
+    query: ArrayT | None = None,
+    key: Array | None = None,
+    value: Array | None = None,
     *,
-    data: Array | None = None,
+    data: ArrayT | None = None,
     **options: Unpack[GraphCallOptions],
 ) -> ArrayT: ...
 
@@ -412,24 +412,12 @@ def graph_attention(
 @overload
 def graph_attention(
     graph: Graph,
-    query: ArrayT,
-    key: Array,
-    value: Array,
+    query: ArrayT | None = None,
+    key: Array | None = None,
+    value: Array | None = None,
     *,
-    data: Array | None = None,
+    data: ArrayT | None = None,
     **options: Unpack[GraphResultOptions],
-) -> Result[ArrayT]: ...
-
-
-@overload
-def graph_attention(
-    graph: Graph, *, data: ArrayT, **options: Unpack[GraphCallOptions]
-) -> ArrayT: ...
-
-
-@overload
-def graph_attention(
-    graph: Graph, *, data: ArrayT, **options: Unpack[GraphResultOptions]
 ) -> Result[ArrayT]: ...
 
 
@@ -604,11 +592,14 @@ def _offset(given: Any) -> str | None:
 
 
 def _agreed(comm: MPI.Intracomm, step: Callable[[], T]) -> T:
-    """What step returns; where it raises on a rank, all raise the same that the lowest did."""
-    problem: Exception | None = None
+    """What step returns; where it raises on a rank, all raise the same that the lowest did.
+
+    A rank that is interrupted tells the others, too, which would wait for it.
+    """
+    problem: BaseException | None = None
     try:
         result = step()
-    except Exception as raised:
+    except BaseException as raised:
         problem = raised
     own = np.array([comm.size if problem is None else comm.rank])
     first = np.empty_like(own)
@@ -616,8 +607,10 @@ def _agreed(comm: MPI.Intracomm, step: Callable[[], T]) -> T:
     rank = int(first[0])
     if rank == comm.size:
         return result
-    told = (type(problem).__name__, str(problem)) if comm.rank == rank else None
-    name, message = comm.bcast(told, rank)
+    kind = type(problem).__name__
+    name, message = comm.bcast((kind, str(problem) or kind) if comm.rank == rank else None, rank)
+    if problem is not None and not isinstance(problem, Exception):
+        raise problem
     kinds = {**vars(heed.errors), "TypeError": TypeError, "MemoryError": MemoryError}
     raise kinds.get(name, heed.errors.Error)(f"rank {rank}: {message}") from problem
 

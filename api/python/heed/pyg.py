@@ -22,8 +22,15 @@ from torch_geometric.utils import (  # type: ignore[import-untyped]
     to_edge_index,
 )
 
-from heed.torch import _tell, _transform
-from heed.torch_ops import _Kept, _require_gradients, attend_graph, graph_attention
+from heed.torch import _tell
+from heed.torch_ops import (
+    _Kept,
+    _require_gradients,
+    _text,
+    _unreadable,
+    attend_graph,
+    graph_attention,
+)
 
 __all__ = ["TransformerConv"]
 
@@ -138,17 +145,10 @@ class TransformerConv(_TransformerConv):  # type: ignore[misc]
     def _objection(self, edge_index: Any, edge_attr: Tensor | None, *tensors: Tensor) -> str | None:
         if torch.compiler.is_compiling():
             return "it is compiled"
-        for tensor in (edge_attr, *tensors):
-            if tensor is not None and type(tensor) not in (Tensor, Parameter):
-                return f"a tensor is a {type(tensor).__name__}"
-            if tensor is not None and tensor.layout != torch.strided:
-                return f"a tensor is {str(tensor.layout).removeprefix('torch.')}"
+        if (reason := _unreadable(edge_attr, *tensors)) is not None:
+            return reason
         if (reason := self._objection_to_edges(edge_index, *tensors)) is not None:
             return reason
-        if not tensors[0].is_cpu:
-            return f"a tensor lies on {tensors[0].device.type}"
-        if (transform := _transform()) is not None:
-            return transform
         if self._return_weights and _require_gradients(edge_attr, *tensors, *self.parameters()):
             return "gradients are required, and attention weights asked for"
         if self.training and self.dropout > 0:
@@ -179,7 +179,7 @@ class TransformerConv(_TransformerConv):  # type: ignore[misc]
         elif edges.layout != torch.strided or edges.dim() != 2 or len(edges) != 2:
             return "edge_index is not [2, edges]"
         elif edges.dtype not in (torch.int32, torch.int64):
-            return f"edge_index is {str(edges.dtype).removeprefix('torch.')}"
+            return f"edge_index is {_text(edges.dtype)}"
         counts = zip(_sizes(edges, flipped), (len(key), len(query)), strict=True)
         if any(size not in (None, count) for size, count in counts):
             return "edges are of other numbers of nodes"

@@ -19,33 +19,45 @@ def save(sequence: Sequence, file: Any) -> None:
     """Write a sequence to a path, or to a binary file from where it stands on."""
     if isinstance(file, str | os.PathLike):
         sequence.saved_bytes()  # refuses what cannot be saved before the file is emptied
-        with open(file, "wb", buffering=0) as opened, _named(file, opened.fileno()):
-            sequence.save_descriptor(opened.fileno())
-        return
-    _check_file("file", file, "write")
-    descriptor = _descriptor(file, "write")
-    if descriptor is None:
-        _write_all(file, sequence.save())
-        return
-    with _in_step(file, descriptor), _named(getattr(file, "name", "file"), descriptor):
-        sequence.save_descriptor(descriptor)
+    with _descriptor("file", file, "write") as descriptor:
+        if descriptor is None:
+            _write_all(file, sequence.save())
+        else:
+            sequence.save_descriptor(descriptor)
 
 
 def load(cache: Cache, source: Any) -> Sequence:
     """Read a sequence from a path, or from a binary file from where it stands on."""
-    if isinstance(source, str | os.PathLike):
-        with open(source, "rb", buffering=0) as opened, _named(source, opened.fileno()):
-            return cache.load_descriptor(opened.fileno())
-    _check_file("source", source, "read")
-    descriptor = _descriptor(source, "read")
-    if descriptor is not None:
-        with _in_step(source, descriptor), _named(getattr(source, "name", "source"), descriptor):
+    with _descriptor("source", source, "read") as descriptor:
+        if descriptor is not None:
             return cache.load_descriptor(descriptor)
     start = source.tell() if _seekable(source) else None
     sequence = cache.load(_read_all(source))
     if start is not None:
         source.seek(start + sequence.saved_bytes())
     return sequence
+
+
+@contextmanager
+def _descriptor(name: str, file: Any, method: str) -> Iterator[int | None]:
+    """What the system calls a file; None where bytes there are not those that its method moves."""
+    if isinstance(file, str | os.PathLike):
+        mode = "rb" if method == "read" else "wb"
+        with open(file, mode, buffering=0) as opened, _named(file, opened.fileno()):
+            yield opened.fileno()
+        return
+    if isinstance(file, io.TextIOBase):
+        raise TypeError(f"{name} must be a binary file, not one of text")
+    if not hasattr(file, method) and not hasattr(file, "fileno"):
+        other = " bytes," if name == "source" else ""
+        raise TypeError(f"{name} must be{other} a path or a binary file, not {type(file).__name__}")
+    raw = file.raw if isinstance(file, _BUFFERED) else file
+    if not isinstance(raw, io.FileIO) and hasattr(file, method):  # which sockets have not
+        yield None
+        return
+    descriptor = int(raw.fileno())
+    with _in_step(file, descriptor), _named(getattr(file, "name", name), descriptor):
+        yield descriptor
 
 
 def _write_all(file: Any, data: bytes) -> None:
@@ -74,22 +86,6 @@ def _read_all(source: Any) -> bytes | bytearray | memoryview:
     if not isinstance(read, bytes | bytearray | memoryview):
         raise TypeError(f"source.read must return bytes, not {type(read).__name__}")
     return read
-
-
-def _check_file(name: str, file: Any, method: str) -> None:
-    if isinstance(file, io.TextIOBase):
-        raise TypeError(f"{name} must be a binary file, not one of text")
-    if not hasattr(file, method) and not hasattr(file, "fileno"):
-        other = " bytes," if name == "source" else ""
-        raise TypeError(f"{name} must be{other} a path or a binary file, not {type(file).__name__}")
-
-
-def _descriptor(file: Any, method: str) -> int | None:
-    """What the system calls the file, where bytes there are those that the file's method moves."""
-    raw = file.raw if isinstance(file, _BUFFERED) else file
-    if isinstance(raw, io.FileIO) or not hasattr(file, method):  # which sockets have not
-        return int(raw.fileno())
-    return None
 
 
 @contextmanager

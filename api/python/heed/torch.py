@@ -17,49 +17,28 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.autograd import forward_ad
-from torch.nn import Parameter
 
 import heed
-from heed.torch_ops import _count, _counts, _lock, attend, attention
+from heed.torch_ops import _count, _counts, _lock, _text, _unreadable, attend, attention
 
 __all__ = ["attention", "report", "scaled_dot_product_attention", "use"]
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
-_PLAIN = (Tensor, Parameter, FakeTensor)  # whose memory is what they say
 _pytorch = torch.nn.functional.scaled_dot_product_attention
 _pytorch_multi_head = torch.nn.functional.multi_head_attention_forward
-_fast_path = torch.backends.mha
 _verbose = False
 
 
 def _shape_text(tensor: Tensor) -> str:
     return "of nested rows" if tensor.is_nested else str(list(tensor.shape))
-
-
-def _text(name: torch.dtype | torch.layout) -> str:
-    return str(name).removeprefix("torch.")
-
-
-def _transform() -> str | None:
-    """Derivatives that are asked for in a way that operators of heed's do not know."""
-    if torch.compiler.is_compiling():
-        return None
-    if torch._C._functorch.peek_interpreter_stack():
-        return "a transform of torch.func is at work"
-    if forward_ad._current_level >= 0:
-        return "derivatives are asked for in forward mode"
-    return None
 
 
 def _objection(
@@ -71,18 +50,9 @@ def _objection(
     enable_gqa: bool,
 ) -> str | None:
     """What keeps heed from a call that it would not refuse itself."""
-    tensors = [query, key, value]
-    if attn_mask is not None:
-        tensors.append(attn_mask)
-    for tensor in tensors:
-        if type(tensor) not in _PLAIN:
-            return f"a tensor is a {type(tensor).__name__}"
-        if not tensor.is_cpu:
-            return f"a tensor lies on {tensor.device.type}"
-        if tensor.is_nested or tensor.layout != torch.strided:
-            return f"a tensor is {'nested' if tensor.is_nested else _text(tensor.layout)}"
-    if (transform := _transform()) is not None:
-        return transform
+    reason = _unreadable(query, key, value, attn_mask)
+    if reason is not None:
+        return reason
     if dropout_p > 0:
         return f"dropout_p is {dropout_p:g}"
     if not query.dtype == key.dtype == value.dtype:
@@ -97,20 +67,6 @@ def _objection(
     if like != outer and not (shared and like[:-1] == outer[:-1] and len(like) == len(outer)):
         return "query and key differ in batch or heads"
     return None
-
-
-def _broadcast(*shapes: Sequence[int]) -> list[int] | None:
-    """The shape that shapes are broadcast to, if they can be."""
-    sizes: list[int] = []
-    for axis in range(1, 1 + max(len(shape) for shape in shapes)):
-        size = 1
-        for shape in shapes:
-            if len(shape) >= axis and shape[-axis] != 1:
-                if size not in (1, shape[-axis]):
-                    return None
-                size = shape[-axis]
-        sizes.insert(0, size)
-    return sizes
 
 
 def _mismatch(
@@ -132,13 +88,18 @@ def _mismatch(
             if own[-1] == 0 or heads % own[-1] != 0:
                 return f"{name} has {own[-1]} heads; they must divide query's {heads}"
             own[-1] = heads
-    batch = _broadcast(*outer)
-    if batch is None:
+    try:
+        batch = torch.broadcast_shapes(*outer)
+    except RuntimeError:
         found = ", ".join(f"{name} is {list(shape)}" for name, shape in shapes.items())
         return f"batch and heads of query, key and value must broadcast: {found}"
     if attn_mask is not None:
         scores = [*batch, query.shape[-2], key.shape[-2]]
-        if _broadcast(attn_mask.shape, scores) != scores:
+        try:
+            fits = list(torch.broadcast_shapes(attn_mask.shape, scores)) == scores
+        except RuntimeError:
+            fits = False
+        if not fits:
             return f"attn_mask has shape {list(attn_mask.shape)}; it must broadcast to {scores}"
     return None
 
@@ -253,61 +214,47 @@ def _multi_head_attention_forward(query: Tensor, key: Tensor, *args: Any, **opti
     return _pytorch_multi_head(query, key, *args, **options)
 
 
-class _Use:
+_State = tuple[Any, Any, bool, bool]
+
+
+def _state() -> _State:
+    """The functions that whoever looks them up gets, PyTorch's fast path, and whether to tell."""
+    functional = torch.nn.functional
+    functions = functional.scaled_dot_product_attention, functional.multi_head_attention_forward
+    return *functions, torch.backends.mha.get_fastpath_enabled(), _verbose
+
+
+def _set(state: _State) -> None:
+    global _verbose
+    functional = torch.nn.functional
+    functional.scaled_dot_product_attention, multi_head, fast_path, _verbose = state
+    functional.multi_head_attention_forward = multi_head
+    torch.backends.mha.set_fastpath_enabled(fast_path)
+
+
+class _Use(ContextDecorator):
     """What ``use`` gives back: a context manager and decorator that undoes the switch."""
 
     def __init__(self, on: bool, verbose: bool) -> None:
         self._choice = on, verbose
-        self._switch()
-
-    def _switch(self) -> None:
-        global _verbose
-        on, verbose = self._choice
-        functional = torch.nn.functional
-        self._before = (
-            functional.scaled_dot_product_attention,
-            functional.multi_head_attention_forward,
-            _fast_path.get_fastpath_enabled(),
-        )
-        self._verbose_before = _verbose
-        chosen: Any = scaled_dot_product_attention if on else _pytorch
-        functional.scaled_dot_product_attention = chosen
-        functional.multi_head_attention_forward = (
-            _multi_head_attention_forward if on else _pytorch_multi_head
-        )
-        # It would compute attention in C++, where nothing can be put in its place.
-        _fast_path.set_fastpath_enabled(not on)
-        _verbose = verbose
-
-    def _restore(self) -> None:
-        global _verbose
-        function, multi_head, fast_path = self._before
-        torch.nn.functional.scaled_dot_product_attention = function
-        torch.nn.functional.multi_head_attention_forward = multi_head
-        _fast_path.set_fastpath_enabled(fast_path)
-        _verbose = self._verbose_before
+        self._before = _state()
+        # The fast path would compute in C++, where nothing can be put in attention's place.
+        ours = scaled_dot_product_attention, _multi_head_attention_forward, False
+        _set((*(ours if on else (_pytorch, _pytorch_multi_head, True)), verbose))
 
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._restore()
+    def __exit__(self, *_: object) -> None:
+        _set(self._before)
 
-    def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
-        self._restore()
-        on, verbose = self._choice
+    def __call__(self, function: _F) -> _F:
+        _set(self._before)
+        return super().__call__(function)
 
-        @functools.wraps(function)
-        def switched(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            with _Use(on, verbose):
-                return function(*args, **kwargs)
-
-        return switched
+    def _recreate_cm(self) -> _Use:
+        """A switch for each call of a function that is decorated."""
+        return _Use(*self._choice)
 
 
 def use(on: bool = True, *, verbose: bool = False) -> _Use:

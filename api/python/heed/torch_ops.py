@@ -12,6 +12,9 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
+from torch.nn import Parameter
 from torch.utils.weak import WeakIdKeyDictionary
 
 import heed
@@ -56,7 +59,7 @@ class _Kept:
 
     def drop(self, tensor: Tensor) -> None:
         """Forget all that was made of the memory of this tensor."""
-        plain = type(tensor) in (Tensor, torch.nn.Parameter) and tensor.layout == torch.strided
+        plain = type(tensor) in (Tensor, Parameter) and tensor.layout == torch.strided
         if plain and tensor.is_cpu:
             self._by_memory.pop(tensor.untyped_storage(), None)
 
@@ -78,6 +81,33 @@ def _empty_out(query: Tensor, value: Tensor) -> Tensor:
         strides.insert(0, whole)
         whole = whole * size
     return query.new_empty_strided(shape, strides)
+
+
+_PLAIN = (Tensor, Parameter, FakeTensor)  # whose memory is what they say
+
+
+def _text(name: torch.dtype | torch.layout) -> str:
+    return str(name).removeprefix("torch.")
+
+
+def _unreadable(*tensors: Tensor | None) -> str | None:
+    """What keeps heed from a call: tensors that it cannot read, or derivatives that it has not."""
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        if type(tensor) not in _PLAIN:
+            return f"a tensor is a {type(tensor).__name__}"
+        if not tensor.is_cpu:
+            return f"a tensor lies on {tensor.device.type}"
+        if tensor.is_nested or tensor.layout != torch.strided:
+            return f"a tensor is {'nested' if tensor.is_nested else _text(tensor.layout)}"
+    if torch.compiler.is_compiling():
+        return None
+    if torch._C._functorch.peek_interpreter_stack():
+        return "a transform of torch.func is at work"
+    if forward_ad._current_level >= 0:
+        return "derivatives are asked for in forward mode"
+    return None
 
 
 def _require_gradients(*tensors: Tensor | None) -> bool:

@@ -14,6 +14,7 @@ torch.Size([1, 7])
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -155,39 +156,27 @@ def _heed_mask(
         return mask
 
 
-def _by_pytorch(
+def _by_the_model(
+    module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     structure: _Structure,
-    *,
-    dropout: float,
-    scale: float | None,
-    position_bias: Tensor | None,
-    softcap: float | None,
-    sinks: Tensor | None,
+    **options: Any,
 ) -> tuple[Tensor, Tensor]:
-    """What heed cannot do: dropout and weights."""
-    groups = query.shape[1] // key.shape[1]
-    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    scores = query @ key.transpose(2, 3) * (query.shape[-1] ** -0.5 if scale is None else scale)
-    if softcap is not None:
-        scores = softcap * torch.tanh(scores / softcap)
-    if position_bias is not None:
-        scores = scores + position_bias
+    """What heed cannot do, dropout and weights, as the model is with "eager", which adds masks."""
     mask = structure.attn_mask
     if structure.causal:
-        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        mask = torch.ones(
+            query.shape[2], key.shape[2], dtype=torch.bool, device=query.device
+        ).tril()
     if mask is not None and mask.dtype == torch.bool:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    elif mask is not None:
-        scores = scores + mask
-    if sinks is not None:
-        column = sinks.to(scores.dtype).reshape(1, -1, 1, 1)
-        scores = torch.cat([scores, column.expand(*scores.shape[:-1], 1)], -1)
-    weights = torch.softmax(scores, -1, dtype=torch.float32)[..., : key.shape[2]].to(query.dtype)
-    out = torch.nn.functional.dropout(weights, dropout) @ value
-    return out.transpose(1, 2).contiguous(), weights
+        least = torch.finfo(query.dtype).min
+        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, least)
+    files = (sys.modules[kind.__module__] for kind in type(module).__mro__)
+    eager = next(f.eager_attention_forward for f in files if hasattr(f, "eager_attention_forward"))
+    result: tuple[Tensor, Tensor] = eager(module, query, key, value, mask, **options)
+    return result
 
 
 def _heed_attention(
@@ -233,16 +222,10 @@ def _heed_attention(
                 module, query, key, value, *arguments, **kwargs
             )
             return result
-        return _by_pytorch(
-            query,
-            key,
-            value,
-            structure,
-            dropout=dropout,
-            scale=scaling,
-            position_bias=position_bias,
-            softcap=softcap,
-            sinks=s_aux,
+        options = {"position_bias": position_bias, "softcap": softcap, "s_aux": s_aux, **kwargs}
+        given = {name: option for name, option in options.items() if option is not None}
+        return _by_the_model(
+            *(module, query, key, value, structure), scaling=scaling, dropout=dropout, **given
         )
     if not torch.compiler.is_compiling():
         told = getattr(attention_mask, "heed", None)
@@ -308,7 +291,7 @@ def register(name: str = "heed") -> None:
     what their lengths do.
 
     Models train with it too. ``"sdpa"`` computes for dropout in training, and on other devices;
-    PyTorch's matrix products where models need softcap or sinks then, and for
+    the model's own ``"eager"`` where it needs softcap or sinks then, and for
     ``output_attentions=True``; ``heed.torch.report`` counts why. Outputs of padded rows may differ
     between implementations: no row that is not padded reads them. Models that compute attention
     themselves ignore all of this: ``ignored`` names them.

@@ -9,7 +9,7 @@ import numpy as np
 
 from heed import Error
 from heed.command import attend, bench, completion, graph, info, tune
-from heed.command.arguments import Parser
+from heed.command.arguments import Parser, words_of
 from heed.command.ends import FAILED, INTERRUPTED, USAGE, Failure, Misuse, interruptible, streams
 
 EXAMPLES = """\
@@ -40,7 +40,7 @@ def parser() -> Parser:
         said = {"description": command.DESCRIPTION, "epilog": command.EXAMPLES}
         one = commands.add_parser(name, help=command.HELP, **said)
         command.add_arguments(one)
-        one.set_defaults(run=command.run)
+        one.set_defaults(run=command.run, words=words_of(one))
     return whole
 
 

@@ -89,60 +89,65 @@ def pair(text: str) -> tuple[int | None, int | None]:
     return left, right
 
 
-def named(*names: str, **others: str) -> dict[str, str]:
-    """What arguments of heed are called here: an option of the same name, or the other."""
-    options = (*names, "threads", "isa", "executor")
-    return {name: f"--{name.replace('_', '-')}" for name in options} | others
+def add(to: argparse._ActionsContainer, form: str, told: str, **how: Any) -> None:
+    """An argument in the form that usage shows: ``QUERY``, ``[KEY]``, ``-o --output FILE``.
+
+    What has no value, as ``--lse``, is given or not; an option with ``[VALUE]`` may go without one.
+    """
+    *names, last = form.split()
+    metavar = last.strip("[].")
+    if last.startswith("-"):
+        names, how = [*names, last], {"action": "store_true", **how}
+    else:
+        many = "..." in last
+        optional = "*" if many else "?"
+        count = optional if "[" in last else "+" if many else None
+        how = {"nargs": count, **({} if "choices" in how else {"metavar": metavar}), **how}
+    to.add_argument(*(names or [how.pop("dest", metavar.lower())]), help=told, **how)
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Where results go."""
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write out (.npy), or all that is asked for (.npz)"
-    )
+def words_of(parser: argparse.ArgumentParser) -> dict[str, str]:
+    """What arguments of heed are called here: the option, or the word of usage, that gives them."""
+    return {
+        action.dest: action.option_strings[-1] if action.option_strings else str(action.metavar)
+        for action in parser._actions
+    }
 
 
 def check_asked(names: Iterable[str], arguments: argparse.Namespace) -> list[str]:
     """The options that ask for more than out, which the output must have room for."""
     asked = [name for name in names if getattr(arguments, name)]
     if asked and not (arguments.output or "").endswith(".npz"):
-        option = "--" + asked[0].replace("_", "-")
+        option = arguments.words[asked[0]]
         raise Misuse(f"{option} is one more array; write all with -o FILE.npz")
     return asked
 
 
-def add_scores(parser: argparse._ActionsContainer) -> None:
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Where results go."""
+    add(parser, "-o --output FILE", "write out (.npy), or all that is asked for (.npz)")
+
+
+def add_scores(to: argparse._ActionsContainer) -> None:
     """What becomes of scores."""
-    parser.add_argument("--scale", type=nonzero, help="of scores (1 / sqrt(features))")
-    parser.add_argument(
-        "--softcap", type=nonzero, help="bound scores by softcap * tanh(s / softcap)"
-    )
-    parser.add_argument("--temperature", type=nonzero, help="divide scores by this (1)")
-    parser.add_argument("--hard", action="store_true", help="weight 1 at the largest score alone")
+    add(to, "--scale SCALE", "of scores (1 / sqrt(features))", type=nonzero)
+    add(to, "--softcap SOFTCAP", "bound scores by softcap * tanh(s / softcap)", type=nonzero)
+    add(to, "--temperature TEMPERATURE", "divide scores by this (1)", type=nonzero)
+    add(to, "--hard", "weight 1 at the largest score alone")
 
 
 def add_context(parser: argparse.ArgumentParser) -> None:
     """Options of heed.Context."""
-    group = parser.add_argument_group("where it is computed")
-    group.add_argument(
-        "--threads", type=integer(1, 1024), metavar="N", help="(HEED_THREADS, or all CPUs)"
-    )
-    group.add_argument(
-        "--isa", metavar="ISA", help="instruction set (HEED_ISA, or the widest usable)"
-    )
-    group.add_argument(
-        "--executor", metavar="EXECUTOR", help="(HEED_PARALLEL, or the best there is)"
-    )
+    to = parser.add_argument_group("where it is computed")
+    add(to, "--threads N", "(HEED_THREADS, or all CPUs)", type=integer(1, 1024))
+    add(to, "--isa ISA", "instruction set (HEED_ISA, or the widest usable)")
+    add(to, "--executor EXECUTOR", "(HEED_PARALLEL, or the best there is)")
 
 
 def add_progress(parser: argparse.ArgumentParser) -> None:
     """When a bar is drawn."""
-    parser.add_argument(
-        "--progress",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="draw a bar on stderr (auto: if it is a terminal)",
-    )
+    told = "draw a bar on stderr (auto: if it is a terminal)"
+    add(parser, "--progress WHEN", told, choices=("auto", "always", "never"), default="auto")
 
 
 def imported(name: str) -> Any:

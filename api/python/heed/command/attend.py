@@ -6,6 +6,7 @@ from typing import Any
 import heed
 from heed.command import files
 from heed.command.arguments import (
+    add,
     add_context,
     add_output,
     add_progress,
@@ -20,9 +21,10 @@ from heed.command.arguments import (
 from heed.command.cost import add_yes, agree_on_memory, agree_on_time
 from heed.command.ends import Failure, Misuse, in_words_of
 from heed.command.files import Array
-from heed.command.looks import ASKED, OPTIONS, compare, draw, expected, look_at, tell_nan, timed
+from heed.command.looks import compare, draw, expected, look_at, tell_nan, timed
 from heed.command.pieces import Problem, in_pieces
 from heed.command.shapes import TYPES, numpy_type
+from heed.options import ResultOptions
 
 HELP = "compute attention over arrays from files"
 DESCRIPTION = "Computes attention over arrays from files."
@@ -44,78 +46,59 @@ FROM_FILES = {
     "sinks": ("iuf", "numbers"),
     "key_lengths": ("iu", "whole numbers"),
 }
-AS_THEY_ARE = ("causal", "window", "alignment", "scale", "softcap", "temperature", "hard")
+ASKED = ("return_lse", "return_weights", "return_column_sums")
 POINTS = ("scores", "capped", "masked", "probabilities")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
-    parser.add_argument("query", metavar="QUERY", help="a .npy file, or a .npz file with all three")
-    parser.add_argument("key", metavar="KEY", nargs="?", help="a .npy file")
-    parser.add_argument("value", metavar="VALUE", nargs="?", help="a .npy file")
+    """Of the command; those that attention has are called as its own."""
+    add(parser, "QUERY", "a .npy file, or a .npz file with all three")
+    add(parser, "[KEY]", "a .npy file")
+    add(parser, "[VALUE]", "a .npy file")
     add_output(parser)
-    wanted = parser.add_argument_group("results beside out, which take a .npz file")
-    wanted.add_argument("--lse", action="store_true", help="the log-sum-exp of every row")
-    wanted.add_argument(
-        "--weights",
-        nargs="?",
-        const="probabilities",
+    to = parser.add_argument_group("results beside out, which take a .npz file")
+    add(to, "--lse", "the log-sum-exp of every row", dest="return_lse")
+    add(
+        *(to, "--weights [POINT]"),
+        "the weights of every row and key (probabilities), or scores at another point",
+        dest="return_weights",
         choices=POINTS,
-        help="the weights of every row and key (probabilities), or scores at another point",
+        const="probabilities",
     )
-    wanted.add_argument(
-        "--column-sums", action="store_true", help="the weights that every key gets, summed"
-    )
-    options = parser.add_argument_group("options of attention")
-    options.add_argument("--mask", dest="attn_mask", metavar="FILE", help="bool: True attends")
-    options.add_argument("--bias", metavar="FILE", help="added to the scores")
-    options.add_argument(
-        "--causal",
+    told = "the weights that every key gets, summed"
+    add(to, "--column-sums", told, dest="return_column_sums")
+    to = parser.add_argument_group("options of attention")
+    add(to, "--mask FILE", "bool: True attends", dest="attn_mask")
+    add(to, "--bias FILE", "added to the scores")
+    add(
+        *(to, "--causal [WHERE]"),
+        "attend no later key: top-left (row 0 sees key 0; the default), bottom-right (the last row "
+        "sees every key), or by how much a row's keys go on past it",
         type=offset,
-        nargs="?",
         const="top-left",
-        metavar="WHERE",
-        help="attend no later key: top-left (row 0 sees key 0; the default), bottom-right (the "
-        "last row sees every key), or by how much a row's keys go on past it",
     )
-    options.add_argument(
-        "--window",
-        type=pair,
-        metavar="LEFT,RIGHT",
-        help="attend so many keys before a row and after it; nothing is no bound: 256,",
-    )
-    options.add_argument(
-        "--alignment",
-        type=offset,
-        metavar="WHERE",
-        help="where rows stand among keys, for windows: top-left, bottom-right or an offset",
-    )
-    add_scores(options)
-    options.add_argument("--alibi-slopes", metavar="FILE", help="a slope for every head")
-    options.add_argument("--sinks", metavar="FILE", help="a score for every head, without a value")
-    options.add_argument("--key-lengths", metavar="FILE", help="keys of every item of the batch")
-    options.add_argument(
-        "--dtype", choices=list(TYPES), help="convert query, key and value (as they are)"
-    )
-    looks = parser.add_argument_group("looking at it")
-    looks.add_argument(
-        "--show",
-        nargs="?",
-        const=-1,
-        type=integer(0),
-        metavar="HEAD",
-        help="draw the weights of a head, or the mean of all, in the terminal",
-    )
-    looks.add_argument("--batch", type=integer(0), default=0, help="the item that --show draws (0)")
-    looks.add_argument("--rows", metavar="FIRST-LAST", help="the rows that --show draws (0-31)")
-    looks.add_argument("--tokens", metavar="FILE", help="names of keys, one a line, for --show")
-    looks.add_argument("--svg", metavar="FILE", help="write what --show draws as an SVG")
-    looks.add_argument("--expect", metavar="FILE", help="tell how far out is from this array")
-    looks.add_argument(
-        "--tolerance", type=number, help="with --expect: fail if it is further from it than this"
-    )
-    looks.add_argument("--repeat", type=integer(1), metavar="N", help="time it, N times")
-    looks.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    told = "attend so many keys before a row and after it; nothing is no bound: 256,"
+    add(to, "--window LEFT,RIGHT", told, type=pair)
+    told = "where rows stand among keys, for windows: top-left, bottom-right or an offset"
+    add(to, "--alignment WHERE", told, type=offset)
+    add_scores(to)
+    add(to, "--alibi-slopes FILE", "a slope for every head")
+    add(to, "--sinks FILE", "a score for every head, without a value")
+    add(to, "--key-lengths FILE", "keys of every item of the batch")
+    told = "convert query, key and value (as they are)"
+    add(to, "--dtype TYPE", told, choices=list(TYPES))
+    to = parser.add_argument_group("looking at it")
+    told = "draw the weights of a head, or the mean of all, in the terminal"
+    add(to, "--show [HEAD]", told, type=integer(0), const=-1)
+    add(to, "--batch BATCH", "the item that --show draws (0)", type=integer(0), default=0)
+    add(to, "--rows FIRST-LAST", "the rows that --show draws (0-31)")
+    add(to, "--tokens FILE", "names of keys, one a line, for --show")
+    add(to, "--svg FILE", "write what --show draws as an SVG")
+    add(to, "--expect FILE", "tell how far out is from this array")
+    told = "with --expect: fail if it is further from it than this"
+    add(to, "--tolerance TOLERANCE", told, type=number)
+    add(to, "--repeat N", "time it, N times", type=integer(1))
+    add(to, "--quiet", "print nothing but errors")
     add_context(parser)
     add_yes(parser)
     add_progress(parser)
@@ -125,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Computes, writes, draws."""
     check(arguments)
     problem = read(arguments)
-    with in_words_of(OPTIONS):
+    with in_words_of(arguments.words):
         context = context_of(arguments)
         plan = heed.plan(
             problem.query, problem.key, problem.value, context=context, **problem.inputs
@@ -135,13 +118,13 @@ def run(arguments: argparse.Namespace) -> int:
     count = problem.result_bytes(0 if look is None else len(look[0]))
     agree_on_memory("results", count, arguments)
     agree_on_time(arguments.query, plan, context, arguments, problem.query.dtype)
-    with in_words_of(OPTIONS):
+    with in_words_of(arguments.words):
         if arguments.repeat is None:
             results = in_pieces("heed attend", problem, context, arguments.progress)
         else:
             results = timed(problem, context, arguments)
     files.write_results(arguments.output, results)
-    tell_nan(problem, results["out"])
+    tell_nan(problem, results["out"], arguments)
     if not arguments.quiet:
         print(files.told(arguments.output, results))
     if look is not None:
@@ -165,7 +148,7 @@ def check(arguments: argparse.Namespace) -> None:
     inputs = {
         name: getattr(arguments, name) for name in ("query", "key", "value", "expect", "tokens")
     }
-    inputs |= {OPTIONS[name]: getattr(arguments, name) for name in FROM_FILES}
+    inputs |= {arguments.words[name]: getattr(arguments, name) for name in FROM_FILES}
     results = {"-o": (arguments.output, files.ARRAYS), "--svg": (arguments.svg, (".svg",))}
     files.check_results(results, inputs)
 
@@ -177,18 +160,15 @@ def read(arguments: argparse.Namespace) -> Problem:
         dtype = numpy_type(arguments.dtype)
         query, key, value = (array.astype(dtype) for array in (query, key, value))
     options: dict[str, Any] = {}
-    for name, (kinds, words) in FROM_FILES.items():
-        path = getattr(arguments, name)
-        if path is not None:
-            options[name] = files.read_array(path)
-            files.check_kind(f"{OPTIONS[name]} {path}", options[name], kinds, words)
-    for name in AS_THEY_ARE:
-        given = getattr(arguments, name)
-        if given is not None and given is not False:
-            options[name] = given
-    for name, option in ASKED.items():
-        if getattr(arguments, name):
-            options[option] = getattr(arguments, name)
+    for name in ResultOptions.__annotations__:
+        given = getattr(arguments, name, None)
+        if given is None or given is False or name == "context":
+            continue
+        if name in FROM_FILES:
+            subject, (kinds, words) = f"{arguments.words[name]} {given}", FROM_FILES[name]
+            given = files.read_array(given)
+            files.check_kind(subject, given, kinds, words)
+        options[name] = given
     return Problem(query, key, value, options)
 
 

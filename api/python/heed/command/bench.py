@@ -12,12 +12,12 @@ from typing import Any
 import heed
 from heed.command import files
 from heed.command.arguments import (
+    add,
     add_context,
     add_progress,
     context_of,
     imported,
     integer,
-    named,
 )
 from heed.command.cost import add_yes, agree_on_shapes
 from heed.command.ends import Failure, in_words_of
@@ -55,21 +55,19 @@ UNSTEADY = (
     f"unsteady: half of the turns lie more than a factor of {WIDE:g} apart, because other programs "
     "ran meanwhile"
 )
-OPTIONS = named()
 COLOUR, INK = "#d9822b", "#737880"  # which is as far from white as from black
 INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of the command."""
-    parser.add_argument("shapes", metavar="SHAPE", nargs="*", type=str, help="as B1_H12_L512_D64")
-    parser.add_argument(
-        "--dtype", choices=list(TYPES), default="f32", help="of shapes that name none (f32)"
-    )
-    parser.add_argument("--turns", type=integer(1, 10000), default=15, help="of every program (15)")
-    parser.add_argument("--no-torch", action="store_true", help="heed alone")
-    parser.add_argument("--json", metavar="FILE", help="write the numbers too; - is stdout")
-    parser.add_argument("--plot", metavar="FILE", help="draw them as bars, an SVG, by matplotlib")
+    add(parser, "[SHAPE...]", "as B1_H12_L512_D64")
+    told = "of shapes that name none (f32)"
+    add(parser, "--dtype TYPE", told, choices=list(TYPES), default="f32")
+    add(parser, "--turns TURNS", "of every program (15)", type=integer(1, 10000), default=15)
+    add(parser, "--no-torch", "heed alone")
+    add(parser, "--json FILE", "write the numbers too; - is stdout")
+    add(parser, "--plot FILE", "draw them as bars, an SVG, by matplotlib")
     add_context(parser)
     add_progress(parser)
     add_yes(parser)
@@ -82,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     files.check_results({"--json": (json_file, ()), "--plot": (arguments.plot, (".svg",))}, {})
     if arguments.plot:
         imported("matplotlib")  # before the work
-    with in_words_of(OPTIONS):
+    with in_words_of(arguments.words):
         context = context_of(arguments)
     threads = int(str(context.describe()["threads"]))
     torch = None if arguments.no_torch else torch_with(threads)
@@ -124,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def names(arguments: argparse.Namespace) -> list[str]:
     """Of the shapes that were asked for."""
-    asked = arguments.shapes or list(SHAPES)
+    asked = arguments.shape or list(SHAPES)
     if arguments.dtype == "f32":
         return asked
     typed = (set(name.split("_")) & set(TYPES) for name in asked)
@@ -145,7 +143,7 @@ def torch_with(threads: int) -> Any:
 
 def measure(shape: Shape, plan: heed.Plan, torch: Any, turns: int, bar: Progress) -> dict[str, Any]:
     """The medians of one shape, in seconds."""
-    with in_words_of({"query": shape.name, **OPTIONS}):
+    with in_words_of({"query": shape.name}):
         query, key, value = shape.tensors()
     said = plan.describe()
     calls = {"heed": lambda: plan(query, key, value)}

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import heed
@@ -37,32 +37,21 @@ def complete(parser: argparse.ArgumentParser) -> None:
     """Tells the shell that asks what may come next, which ends the program."""
     if "_ARGCOMPLETE" not in os.environ:
         return
-    import argcomplete
-
-    for action in actions_of(parser):
-        if action.choices is None and action.metavar not in FILES:
-            words = words_of(action.metavar)
-            action.completer = argcomplete.ChoicesCompleter(words)  # type: ignore[attr-defined]
-    argcomplete.autocomplete(parser, always_complete_options="long")
+    imported("argcomplete").autocomplete(
+        parser, always_complete_options="long", default_completer=words_of
+    )
 
 
-def actions_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """All that the commands take."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for command in action.choices.values():
-                yield from command._actions
-
-
-def words_of(metavar: object) -> tuple[str, ...]:
-    """Values that are known here of what argparse takes any word for."""
-    known = heed.info()
-    isas: Any = known["isas"]
-    executors: Any = known["executors"]
-    words = {
-        "ISA": [name for name, isa in isas.items() if isa["usable"]],
-        "EXECUTOR": executors,
+def words_of(prefix: str, action: argparse.Action, **given: Any) -> Iterable[str]:
+    """Values that are known here of what argparse takes any word for; names of files."""
+    if action.metavar in FILES:
+        of_files: Iterable[str] = imported("argcomplete.completers").FilesCompleter()(prefix)
+        return of_files
+    known: dict[str, Any] = heed.info()
+    words: dict[Any, Iterable[str]] = {
+        "ISA": [name for name, isa in known["isas"].items() if isa["usable"]],
+        "EXECUTOR": known["executors"],
         "WHERE": OFFSETS,
         "SHAPE": bench.SHAPES,
     }
-    return tuple(words[metavar]) if metavar in words else ()
+    return words.get(action.metavar, ())

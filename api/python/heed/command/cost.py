@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import heed
+from heed.command.arguments import add
 from heed.command.ends import Failure, in_words_of
 from heed.command.shapes import Shape, numpy_type
 from heed.command.terminal import duration
@@ -23,12 +24,8 @@ TRIED = (128, 512, 64)  # rows, keys and features of what is timed
 
 def add_yes(parser: argparse.ArgumentParser) -> None:
     """The option that answers the question."""
-    parser.add_argument(
-        "--yes",
-        action="store_true",
-        help=f"go on without a question where a call takes more than {LONG:g} s, or more memory "
-        "than is free",
-    )
+    told = f"go on without a question where a call takes more than {LONG:g} s, or more memory "
+    add(parser, "--yes", f"{told}than is free")
 
 
 def agree_on_memory(subject: str, count: float, arguments: argparse.Namespace) -> None:

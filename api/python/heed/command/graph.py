@@ -8,13 +8,13 @@ import numpy as np
 import heed
 from heed.command import files
 from heed.command.arguments import (
+    add,
     add_context,
     add_output,
     add_scores,
     check_asked,
     context_of,
     integer,
-    named,
 )
 from heed.command.cost import add_yes, agree_on_memory
 from heed.command.edges import Edges, read_edges
@@ -39,65 +39,55 @@ weight, with blanks or commas between; an edge of weight 2 counts like two. Or i
 and perhaps b_query, b_key and b_value. Without it, features are what nodes ask, are found by and
 tell."""
 
-OPTIONS = {
-    **named("heads", "scale", "softcap", "temperature", "hard", graph="EDGES"),
-    **dict.fromkeys(("query", "key", "value", "data"), "--features"),
-}
+# Features are what nodes ask, are found by and tell, or what these are made of.
+WORDS = dict.fromkeys(("query", "key", "value", "data"), "--features")
 MATRICES = ("w_query", "w_key", "w_value")
+RESULTS = ("return_weights", "return_lse")
 BIASES = ("b_query", "b_key", "b_value")
 SHOWN = 10  # sources of a node
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
-    parser.add_argument("edges", metavar="EDGES", help="a text or .npy file; - is stdin")
-    parser.add_argument(
-        "--features",
-        metavar="FILE",
-        required=True,
-        help="[nodes, width] or [nodes, heads, features]",
-    )
-    parser.add_argument("--matrices", metavar="FILE", help="projects features, a .npz file")
-    parser.add_argument("--heads", type=integer(1), help="into how many features are cut (1)")
+    """Of the command; those that attention has are called as its own."""
+    add(parser, "EDGES", "a text or .npy file; - is stdin", dest="graph")
+    add(parser, "--features FILE", "[nodes, width] or [nodes, heads, features]", required=True)
+    add(parser, "--matrices FILE", "projects features, a .npz file")
+    add(parser, "--heads HEADS", "into how many features are cut (1)", type=integer(1))
     add_output(parser)
-    parser.add_argument("--weights", action="store_true", help="of every edge and head too (.npz)")
-    parser.add_argument(
-        "--lse", action="store_true", help="the log-sum-exp of every node too (.npz)"
-    )
-    parser.add_argument("--undirected", action="store_true", help="every edge leads both ways")
-    parser.add_argument("--self-loops", action="store_true", help="every node attends itself too")
-    parser.add_argument(
-        "--duplicates",
-        choices=("remove", "keep"),
-        default="remove",
-        help="what becomes of edges that are given again (remove)",
-    )
+    told = "of every edge and head too (.npz)"
+    add(parser, "--weights", told, dest="return_weights")
+    add(parser, "--lse", "the log-sum-exp of every node too (.npz)", dest="return_lse")
+    add(parser, "--undirected", "every edge leads both ways")
+    add(parser, "--self-loops", "every node attends itself too")
+    told = "what becomes of edges that are given again (remove)"
+    add(parser, "--duplicates HOW", told, choices=("remove", "keep"), default="remove")
     add_scores(parser)
-    parser.add_argument(
-        "--show", type=integer(0), metavar="NODE", help=f"tell the {SHOWN} sources it attends most"
-    )
-    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    told = f"tell the {SHOWN} sources it attends most"
+    add(parser, "--show NODE", told, type=integer(0))
+    add(parser, "--quiet", "print nothing but errors")
     add_context(parser)
     add_yes(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Reads, computes, writes, tells."""
-    asked = check_asked(("weights", "lse"), arguments)
+    asked = check_asked(RESULTS, arguments)
+    asked = [name.removeprefix("return_") for name in asked]
+    arguments.return_weights |= arguments.show is not None
     files.check_results(
         {"-o": (arguments.output, files.ARRAYS)},
         {
-            "EDGES": arguments.edges,
+            "EDGES": arguments.graph,
             "--features": arguments.features,
             "--matrices": arguments.matrices,
         },
     )
     features = files.read_array(arguments.features)
-    edges = read_edges(arguments.edges)
+    edges = read_edges(arguments.graph)
     nodes = len(features) if features.ndim else 0
     if nodes < edges.nodes:
         raise Failure(
-            f"--features has {nodes} nodes; {arguments.edges} names node {edges.nodes - 1}"
+            f"--features has {nodes} nodes; {arguments.graph} names node {edges.nodes - 1}"
         )
     if arguments.show is not None and arguments.show >= nodes:
         raise Failure(f"--show is {arguments.show}; it must be 0 to {nodes - 1}")
@@ -118,33 +108,26 @@ def run(arguments: argparse.Namespace) -> int:
 
 def attend(arguments: argparse.Namespace, edges: Edges, features: Array) -> dict[str, Array]:
     """Out, and the rest of it."""
-    with in_words_of(OPTIONS):
+    with in_words_of(arguments.words | WORDS):
         graph = heed.Graph(
             edges.sources, edges.destinations, nodes=len(features), duplicates=arguments.duplicates
         )
         options: dict[str, Any] = {
             name: getattr(arguments, name)
-            for name in ("scale", "softcap", "temperature", "hard")
+            for name in ("scale", "softcap", "temperature", "hard", *RESULTS)
             if getattr(arguments, name)
         }
         if edges.weights is not None:
             bias = np.log(edges.weights).astype(real_of(features))
             options["edge_bias"] = bias[:, None]
         options |= inputs_of(arguments, features)
-        result = heed.graph_attention(
-            graph,
-            context=context_of(arguments),
-            return_weights=arguments.weights or arguments.show is not None,
-            return_lse=arguments.lse,
-            **options,
-        )
-    return by_name(result)
+        return by_name(heed.graph_attention(graph, context=context_of(arguments), **options))
 
 
 def result_bytes(arguments: argparse.Namespace, edges: Edges, features: Array) -> float:
     """Of out, and of weights where they are asked for; both at most in float64."""
     heads = arguments.heads or (features.shape[1] if features.ndim == 3 else 1)
-    weights = len(edges.sources) * heads if arguments.weights or arguments.show is not None else 0
+    weights = len(edges.sources) * heads if arguments.return_weights else 0
     return 8.0 * (features.size + weights)
 
 

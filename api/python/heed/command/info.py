@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import heed
+from heed.command.arguments import add
+from heed.command.terminal import columns
 
 HELP = "tell what heed computes with here, and why"
 DESCRIPTION = "Tells what heed computes with here, and why it was chosen."
@@ -19,7 +21,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of the command."""
-    parser.add_argument("--json", action="store_true", help="for programs")
+    add(parser, "--json", "for programs")
 
 
 def version() -> str:
@@ -34,9 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(known, indent=2))
         return 0
     rows = list(choices(known))
-    wide = [max(len(row[i]) for row in rows) for i in (0, 1)]
-    for name, value, why in rows:
-        print(f"{name:{wide[0]}}  {value:{wide[1]}}  {why}".rstrip())
+    print("\n".join(columns(rows, words=(0, 1, 2))))
     return 0
 
 

@@ -8,27 +8,12 @@ import numpy as np
 
 import heed
 from heed.command import files
-from heed.command.arguments import named
 from heed.command.ends import Failure, Misuse, in_words_of
 from heed.command.files import Array
 from heed.command.pieces import Problem, attend
 from heed.command.terminal import Progress
 from heed.command.timing import Turns
 from heed.show import show
-
-# What arguments of heed.attention are called here.
-OPTIONS = named(
-    *("bias", "causal", "window", "alignment", "scale", "softcap", "temperature", "hard"),
-    *("alibi_slopes", "sinks", "key_lengths"),
-    query="QUERY",
-    key="KEY",
-    value="VALUE",
-    attn_mask="--mask",
-    return_lse="--lse",
-    return_weights="--weights",
-    return_column_sums="--column-sums",
-)
-ASKED = {"lse": "return_lse", "weights": "return_weights", "column_sums": "return_column_sums"}
 
 
 def timed(
@@ -47,7 +32,7 @@ def timed(
     return results
 
 
-def tell_nan(problem: Problem, out: Array) -> None:
+def tell_nan(problem: Problem, out: Array, arguments: argparse.Namespace) -> None:
     """Says on stderr that out has NaN, and where it may come from; it is no failure."""
     count = int(np.isnan(out.astype(np.float64)).sum())
     if count == 0:
@@ -58,7 +43,7 @@ def tell_nan(problem: Problem, out: Array) -> None:
     for name, array in given.items():
         numbers = array.astype(np.float64)
         if not np.all(np.isfinite(numbers) | (np.isneginf(numbers) & (name == "bias"))):
-            odd.append(OPTIONS[name])
+            odd.append(arguments.words[name])
     where = f"; NaN or infinity stands in {', '.join(odd)}" if odd else ""
     print(f"heed attend: out has NaN, {count} of its {out.size} numbers{where}", file=sys.stderr)
 
@@ -96,7 +81,7 @@ def draw(
 ) -> None:
     """The weights of some rows, computed anew."""
     listed, names = look
-    with in_words_of(OPTIONS):
+    with in_words_of(arguments.words):
         weights = heed.attention(
             problem.query,
             problem.key,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import heed
 from heed.command import files
-from heed.command.arguments import add_context, add_progress, context_of, integer, named
+from heed.command.arguments import add, add_context, add_progress, context_of, integer
 from heed.command.cost import add_yes, agree_on_shapes
 from heed.command.ends import Failure, Misuse, in_words_of
 from heed.command.shapes import GRAMMAR, Shape, parse
@@ -37,7 +37,6 @@ automatic ones by 1 % or more, and in three turns of four; where they are not, a
 goes. A shape
 {GRAMMAR}"""
 
-OPTIONS = named()
 TILE_Q = (1 / 3, 1 / 2, 2 / 3, 1, 4 / 3, 2, 3)  # times the automatic one
 TILE_KV = (1 / 4, 1 / 2, 3 / 4, 1, 3 / 2, 2, 4)
 WORTH = 1.01  # a smaller gain is noise
@@ -45,16 +44,13 @@ WORTH = 1.01  # a smaller gain is noise
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of the command."""
-    parser.add_argument("shapes", metavar="SHAPE", nargs="+", help="as B1_H12_L512_D64")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="the tuning file (HEED_TUNING_FILE, or heed.tuning); what is there for other problems "
-        "stays",
+    add(parser, "SHAPE...", "as B1_H12_L512_D64")
+    told = (
+        "the tuning file (HEED_TUNING_FILE, or heed.tuning); what is there for other problems stays"
     )
-    parser.add_argument("--dry-run", action="store_true", help="write nothing")
-    parser.add_argument("--turns", type=integer(3, 10000), default=9, help="of every candidate (9)")
+    add(parser, "-o --output FILE", told)
+    add(parser, "--dry-run", "write nothing")
+    add(parser, "--turns TURNS", "of every candidate (9)", type=integer(3, 10000), default=9)
     add_context(parser)
     add_progress(parser)
     add_yes(parser)
@@ -92,9 +88,9 @@ def run(arguments: argparse.Namespace) -> int:
         if os.environ.get(variable):
             asked = os.environ[variable]
             raise Misuse(f"{variable} is {asked}, which wins over a tuning file; unset it")
-    shapes = list(dict.fromkeys(parse(name) for name in arguments.shapes))
+    shapes = list(dict.fromkeys(parse(name) for name in arguments.shape))
     path = arguments.output or os.environ.get("HEED_TUNING_FILE") or "heed.tuning"
-    with in_words_of(OPTIONS):
+    with in_words_of(arguments.words):
         context = context_of(arguments, tuning_file="")
     threads = int(str(context.describe()["threads"]))
     if not arguments.dry_run:
@@ -139,7 +135,7 @@ def tell_other(shape: Shape, best: Found, path: str, arguments: argparse.Namespa
 
 def plan_of(shape: Shape, arguments: argparse.Namespace, **options: Any) -> Any:
     """Attention of this shape."""
-    with in_words_of({"query": shape.name, **OPTIONS}):
+    with in_words_of({"query": shape.name, **arguments.words}):
         return shape.plan(context_of(arguments, **options))
 
 

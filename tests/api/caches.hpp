@@ -1,4 +1,4 @@
-// Small caches that sequences are saved from and loaded into.
+// Small caches with sequences in them, to append to, attend, save and load.
 #pragma once
 
 #include <string>
@@ -24,6 +24,62 @@ inline heed_cache_desc small_cache(std::uint32_t dtype = HEED_DTYPE_F32) {
   desc.sequences = 3;
   return desc;
 }
+
+/// Two layers of two heads, keys of 4 features and values of 6, in three pages of 16 rows.
+inline heed_cache_desc two_layers() {
+  heed_cache_desc desc = HEED_CACHE_DESC_INIT;
+  desc.layers = desc.key_heads = 2;
+  desc.features = 4;
+  desc.value_features = 6;
+  desc.page_rows = 16;
+  desc.pages = desc.sequences = 3;
+  return desc;
+}
+
+/// With two sequences: of 20 rows and none, and of 5 rows in each layer.
+class FilledCache {
+ public:
+  FilledCache(const Context& context, const heed_cache_desc& desc, bool with_rows = true)
+      : cache_(make_cache(context, desc)) {
+    for (heed_sequence& sequence : sequences)
+      heed_test::require_ok(heed_cache_sequence_create(get(), &sequence));
+    if (with_rows) {
+      fill(sequences[0], 0, 20);
+      fill(sequences[1], 0, 5);
+      fill(sequences[1], 1, 5);
+    }
+    before = state();
+  }
+  heed_cache* get() const { return cache_.get(); }
+  const float* zeros() const { return zeros_.data(); }
+
+  /// Pages used and shared, sequences, and the length of every layer.
+  std::vector<std::int64_t> state() const {
+    const heed_cache_info info = heed_test::describe(cache_);
+    std::vector<std::int64_t> all = {info.pages_used, info.pages_shared, info.sequences};
+    for (const heed_sequence sequence : sequences)
+      for (const std::int64_t layer : {0, 1}) {
+        std::int64_t length = -1;
+        (void)heed_cache_length(get(), sequence, layer, &length);
+        all.push_back(length);
+      }
+    return all;
+  }
+
+  heed_sequence sequences[2] = {};
+  std::vector<std::int64_t> before;
+
+ private:
+  void fill(heed_sequence sequence, std::int64_t layer, std::int64_t rows) const {
+    heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
+    append.layer = layer;
+    append.rows = rows;
+    heed_test::require_ok(heed_cache_append(get(), sequence, &append, zeros(), zeros()));
+  }
+
+  Cache cache_;
+  std::vector<float> zeros_ = std::vector<float>(2048);
+};
 
 /// A call that must go well.
 inline void done(heed_status status) {

@@ -1,0 +1,191 @@
+#include "tests/api/refused.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+namespace api_test {
+namespace {
+
+/// The message of an accepted call that has nothing to compute.
+constexpr const char* kNothing = "ok, nothing to do";
+
+/// Takes "(status) " off the beginning of a message.
+heed_status status_of(std::string& message) {
+  const std::pair<const char*, heed_status> words[] = {
+      {"(unsupported) ", HEED_STATUS_UNSUPPORTED},
+      {"(environment) ", HEED_STATUS_INVALID_ENVIRONMENT},
+      {"(out of memory) ", HEED_STATUS_OUT_OF_MEMORY},
+      {"(io) ", HEED_STATUS_IO}};
+  for (const auto& [word, status] : words) {
+    if (message.rfind(word, 0) != 0) continue;
+    message.erase(0, std::strlen(word));
+    return status;
+  }
+  const bool accepted = message == "ok" || message == kNothing;
+  return accepted ? HEED_STATUS_OK : HEED_STATUS_INVALID_ARGUMENT;
+}
+
+/// The type of a field, as values are printed; an element of a tensor is a number.
+char type_of(const Operation& of, std::string name) {
+  for (std::size_t arrow = name.find("->"); arrow != std::string::npos; arrow = name.find("->"))
+    name.replace(arrow, 2, ": " + name.substr(0, 4) + ".");
+  if (name.rfind("HEED_", 0) == 0) return 's';
+  const auto found = of.places.find(name);
+  return found == of.places.end() ? '8' : of.members[found->second].type;
+}
+
+/// Adds the rows that a line stands for.
+void add_rows(const Operation& of, const std::string& line, std::vector<Refusal>& rows) {
+  const std::size_t arrow = line.find(" => ");
+  if (arrow == std::string::npos) throw std::invalid_argument("a row without a message: " + line);
+  std::string message = line.substr(arrow + 4);
+  if (message.size() > 4 && message.substr(message.size() - 4) == " ...") message += ' ';
+  const heed_status status = status_of(message);
+  const std::string changes = line.substr(0, arrow);
+  const std::size_t comma = changes.rfind(", ");
+  const std::string before = comma == std::string::npos ? "" : changes.substr(0, comma + 2);
+  const std::string last = changes.substr(before.size());
+  const std::size_t equals = last.find(" = ");
+  if (equals == std::string::npos) {
+    rows.push_back({changes, status, message});
+    return;
+  }
+  const bool must = message.rfind("must ", 0) == 0;
+  const bool goes_on = must || message[0] == ';' || message[0] == ',' ||
+                       message.rfind("with ", 0) == 0 || message.rfind("and ", 0) == 0;
+  for (const std::string& field : split(last.substr(0, equals), " | "))
+    for (const std::string& value : split(last.substr(equals + 3), " | ")) {
+      const std::string is = Value(value).is(type_of(of, field));
+      rows.push_back({before + field + " = " + value, status,
+                      !goes_on ? message
+                               : field + " is " + is + (is == "0x" ? " ... " : "") +
+                                     (must                       ? "; it "
+                                      : std::ispunct(message[0]) ? ""
+                                                                 : " ") +
+                                     message});
+    }
+}
+
+}  // namespace
+
+std::vector<Refusal> rows_of(const Operation& of, const std::string& table) {
+  std::vector<Refusal> rows;
+  for (const std::string& line : lines_of(table)) add_rows(of, line, rows);
+  return rows;
+}
+
+void change(Form& form, const std::string& changes, const Changes& more) {
+  for (const std::string& one : split(changes, ", ")) {
+    const auto found = more.find(one);
+    if (found == more.end())
+      form.apply(one);
+    else
+      found->second(form);
+  }
+}
+
+void hand_in(Form& form, bool runs, const std::function<void(heed_status)>& check) {
+  const std::string& name = form.of.name;
+  if (name == "graph") {  // on threads too
+    for (const char* const executor : {"serial", heed_executor_name(heed_executor_count() - 1)})
+      check(form.call(make_context(nullptr, executor, executor[0] == 's' ? 1 : 2)));
+    return;
+  }
+  if (name == "context") return check(form.call(nullptr));
+  const Context context = serial();
+  if (form.of.planned != nullptr) {
+    const Planned& functions = *form.of.planned;
+    const Graph graph = form.graph(context);
+    void* made = untouched<void>();
+    forget_last_error();
+    const heed_status status =
+        functions.create(context.get(), graph.get(), form.given("desc"), &made);
+    const Object plan(status == HEED_STATUS_OK ? made : nullptr, [&](void* created) {
+      if (created != nullptr) functions.destroy(created);
+    });
+    if (!runs || plan == nullptr) {
+      check(status);
+      if (plan != nullptr) return;  // nor may it run: its tensors may be too small
+      CHECK(made == untouched<void>());
+    } else {
+      const Workspace workspace(functions.info_of(plan.get()).workspace_bytes);
+      forget_last_error();
+      check(functions.run(plan.get(), form.given("args"), workspace.get(), workspace.bytes()));
+    }
+  }
+  check(form.call(context));
+}
+
+namespace {
+
+void check_accepted(const Operation& of, const std::string& changes, const Changes& more,
+                    bool writes) {
+  CAPTURE(of.name, changes);
+  Form form(of);
+  change(form, changes, more);
+  hand_in(form, true, [](heed_status status) {
+    INFO(heed_last_error());
+    CHECK(status == HEED_STATUS_OK);
+  });
+  CHECK(form.untouched() != writes);
+}
+
+}  // namespace
+
+void check_accepted(const char* of, const std::string& changes, const Changes& more) {
+  check_accepted(operation(of), changes, more, true);
+}
+
+void check_refused(const Operation& of, const std::string& make, const std::vector<Refusal>& rows,
+                   const Changes& more) {
+  check_accepted(of, make, more, true);
+  const std::string base = make.empty() ? "" : make + ", ";
+  for (const Refusal& row : rows) {
+    if (row.status == HEED_STATUS_OK) {
+      check_accepted(of, base + row.change, more, row.message != kNothing);
+      continue;
+    }
+    CAPTURE(of.name, make, row.change);
+    Form form(of);
+    change(form, base + row.change, more);
+    // A plan knows nothing of arguments.
+    hand_in(form, row.message.rfind("args.", 0) == 0, [&](heed_status status) {
+      const std::string message = heed_last_error();
+      CAPTURE(message, row.message);
+      CHECK(std::string(heed_status_name(status)) == heed_status_name(row.status));
+      CHECK(says(message, row.message, true));
+    });
+    CHECK(form.untouched());
+  }
+}
+
+void each_row(const Operation& of, const std::string& table,
+              const std::function<void(const std::string& make, const Refusal& row)>& function) {
+  std::string make;
+  for (const std::string& line : lines_of(table)) {
+    if (line.rfind("with ", 0) == 0) {
+      make = line.substr(5, line.size() - 6);
+      continue;
+    }
+    std::vector<Refusal> rows;
+    add_rows(of, line, rows);
+    for (const Refusal& row : rows) function(make, row);
+  }
+}
+
+void check_refused(const char* of, const std::string& table, const Changes& more) {
+  const Operation& described = operation(of);
+  std::string make;
+  std::vector<Refusal> rows;
+  each_row(described, table, [&](const std::string& other, const Refusal& row) {
+    if (other != make) {
+      check_refused(described, make, rows, more);
+      rows.clear();
+    }
+    make = other;
+    rows.push_back(row);
+  });
+  check_refused(described, make, rows, more);
+}
+
+}  // namespace api_test
