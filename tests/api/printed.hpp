@@ -1,4 +1,4 @@
-// What the library prints.
+// What the library prints, also in checked mode.
 #pragma once
 
 #include <unistd.h>
@@ -61,6 +61,12 @@ inline void check_contains(const std::string& text, std::initializer_list<const 
     CAPTURE(part);
     CHECK(text.find(part) != std::string::npos);
   }
+}
+
+inline Context checked_context(std::uint32_t check) {
+  heed_context_options options = serial_options();
+  options.check = check;
+  return make_context(&options);
 }
 
 }  // namespace api_test

@@ -161,16 +161,23 @@ void check_refused(const Operation& of, const std::string& make, const std::vect
 
 void each_row(const Operation& of, const std::string& table,
               const std::function<void(const std::string& make, const Refusal& row)>& function) {
-  std::string make;
+  std::vector<std::string> makes = {""};
+  std::vector<Refusal> rows;
+  const auto end_block = [&] {
+    for (const std::string& make : makes)
+      for (const Refusal& row : rows) function(make, row);
+    rows.clear();
+  };
   for (const std::string& line : lines_of(table)) {
-    if (line.rfind("with ", 0) == 0) {
-      make = line.substr(5, line.size() - 6);
+    if (line.rfind("with ", 0) != 0) {
+      add_rows(of, line, rows);
       continue;
     }
-    std::vector<Refusal> rows;
-    add_rows(of, line, rows);
-    for (const Refusal& row : rows) function(make, row);
+    end_block();
+    makes = split(line.substr(5, line.size() - 6), " | ");
+    std::replace(makes.begin(), makes.end(), std::string("as it is"), std::string());
   }
+  end_block();
 }
 
 void check_refused(const char* of, const std::string& table, const Changes& more) {

@@ -30,7 +30,7 @@ struct Refusal {
 std::vector<Refusal> rows_of(const Operation& of, const std::string& table);
 
 /// Calls function(make, row) for all of a table; lines "with CHANGES:" say what the rows that
-/// follow change.
+/// follow change, "with CHANGES | as it is:" of one problem and of another.
 void each_row(const Operation& of, const std::string& table,
               const std::function<void(const std::string& make, const Refusal& row)>& function);
 

@@ -1,7 +1,7 @@
 // Checked mode: what it refuses, and what it remarks on.
 #include <algorithm>
 
-#include "tests/api/checked.hpp"
+#include "tests/api/printed.hpp"
 #include "tests/api/problems.hpp"
 #include "tests/api/refused.hpp"
 

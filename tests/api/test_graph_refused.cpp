@@ -28,17 +28,17 @@ TEST_CASE("nodes are counted by int32, and edges are given in one way", "[refuse
 }
 
 TEST_CASE("an index out of range is refused, and named", "[refused][graph]") {
-  const std::string sources =
-      "desc.sources[0] | desc.sources[3] | desc.sources[5] = "
-      "-1 | 4 | 1000000 | -2147483648 | 2147483647 => must be 0 to 3\n";
-  const std::string destinations =
-      "desc.destinations[0] | desc.destinations[3] | desc.destinations[5] = "
-      "-1 | 4 | 1000000 | -2147483648 | 2147483647 => must be 0 to 3\n";
-  check_refused("graph", sources + destinations + "with rows:\n" + sources + "with wide rows:\n" +
-                             sources + "with wide:\n" + sources + destinations +
-                             // Indices that fit once their upper half is cut off.
-                             "desc.sources[4] | desc.destinations[4] = 2^32 | 2^33+2 | -4294967295"
-                             " => must be 0 to 3\n");
+  // And of int64 indices that fit once their upper half is cut off.
+  check_refused("graph", R"(
+    with as it is | rows | wide | wide rows:
+    desc.sources[0] | desc.sources[3] | desc.sources[5]
+      = -1 | 4 | 1000000 | -2147483648 | 2147483647 => must be 0 to 3
+    with as it is | wide:
+    desc.destinations[0] | desc.destinations[3] | desc.destinations[5]
+      = -1 | 4 | 1000000 | -2147483648 | 2147483647 => must be 0 to 3
+    with wide:
+    desc.sources[4] | desc.destinations[4] = 2^32 | 2^33+2 | -4294967295 => must be 0 to 3
+  )");
 }
 
 TEST_CASE("of several entries out of range the first is named, whatever the threads",
@@ -61,19 +61,20 @@ TEST_CASE("of several entries out of range the first is named, whatever the thre
 
 TEST_CASE("offsets that begin late, fall, or end elsewhere are refused, and named",
           "[refused][graph]") {
-  const std::string rows = R"(
+  // 0, 3, 5, 5, 6; an upper half that could be cut off; and without nodes there is one offset.
+  check_refused("graph", R"(
+    with rows | wide rows:
     desc.offsets[0] = 1 | -1 => must be 0
     desc.offsets[1] = -3 => must be 0 to 6
     desc.offsets[2] = 2 | 7 => must be 3 to 6
     desc.offsets[3] = 4 => must be 5 to 6
     desc.offsets[4] = 5 => ; the last must be desc.edges, 6
     desc.offsets[4] = 7 | 4 => must be 5 to 6
-  )";  // 0, 3, 5, 5, 6
-  // An upper half that could be cut off; and without nodes there is one offset.
-  check_refused("graph", "    with rows:" + rows + "  with wide rows:" + rows +
-                             "  desc.offsets[2] = 2^32+5 => must be 3 to 6\n"
-                             "    with rows, no nodes:\n"
-                             "    desc.offsets[0] = 2 => must be 0\n");
+    with wide rows:
+    desc.offsets[2] = 2^32+5 => must be 3 to 6
+    with rows, no nodes:
+    desc.offsets[0] = 2 => must be 0
+  )");
 }
 
 // ---- Attention over graphs ----
@@ -106,19 +107,16 @@ TEST_CASE("sizes and choices over graphs have bounds, and rows of all heads fit 
 TEST_CASE("the width of data", "[refused][graph]") {
   check_refused("graph attention", R"(
     desc.width = 0 => must be at least 1 with desc.inputs 1 or 2 or desc.residual
-    desc.width = 1 | 5 | 9 | 11 => ; with desc.residual it must be that of a row of out, 10
     desc.steps = 2 => must be 0 or 1 with desc.inputs 0, whose queries, keys and values do not
       change
-    with share:
+    with as it is | share:
     desc.width = 1 | 5 | 9 | 11 => ; with desc.residual it must be that of a row of out, 10
+    with share | per node:
     no residual => desc.width is 0; it must be at least 1 with desc.inputs 1 or 2 or desc.residual
     desc.residual = 0, desc.steps = 2, desc.width = 4
       => ; with desc.steps above 1 it must be that of a row of out, 10
+    with share:
     float64 data, desc.steps = 3 => ok
-    with per node:
-    no residual => desc.width is 0; it must be at least 1 with desc.inputs 1 or 2 or desc.residual
-    desc.residual = 0, desc.steps = 2, desc.width = 4
-      => ; with desc.steps above 1 it must be that of a row of out, 10
     with mean:
     desc.width = 10 => ; with desc.residual it must be that of a row of out, 5
     with no residual:
@@ -127,20 +125,17 @@ TEST_CASE("the width of data", "[refused][graph]") {
 }
 
 TEST_CASE("layouts and types of tensors that there are not", "[refused][graph]") {
-  std::string projected =
-      "desc.bias_dtype = f16 => must be 0 unless desc.inputs is "
-      "HEED_GRAPH_SHARED (1)\n";
-  std::string shared = "with share:\n", per_node = "with per node:\n";
-  for (const std::string name : {"query", "key", "value"}) {
-    const std::string given = "desc." + name + ".stride_row = 8 => desc." + name +
-                              " is given; it must be 0 unless desc.inputs is "
-                              "HEED_GRAPH_PROJECTED (0)\n";
-    shared += given;
-    per_node += given;
-    projected += "desc.w_" + name + ".stride_in = 2 => desc.w_" + name +
-                 " is given; it must be 0 with desc.inputs 0\n";
-  }
-  check_refused("graph attention", projected + shared + per_node);
+  std::string table =
+      "desc.bias_dtype = f16 => must be 0 unless desc.inputs is HEED_GRAPH_SHARED "
+      "(1)\n";
+  for (const std::string which : {"query", "key", "value"})
+    table += "desc.w_" + which + ".stride_in = 2 => desc.w_" + which +
+             " is given; it must be 0 with desc.inputs 0\n";
+  table += "with share | per node:\n";
+  for (const std::string which : {"query", "key", "value"})
+    table += "desc." + which + ".stride_row = 8 => desc." + which +
+             " is given; it must be 0 unless desc.inputs is HEED_GRAPH_PROJECTED (0)\n";
+  check_refused("graph attention", table);
   check_refused("graph attention", R"(
     with share:
     desc.w_edge_key.stride_matrix | desc.w_edge_value.stride_matrix | desc.w_query.stride_matrix
@@ -175,10 +170,9 @@ TEST_CASE("tensors over graphs are given where the problem has them, and only th
     prepared +=
         "args.w_" + name + " = NULL, p_" + name + " => args.p_" + name + " is given; it " + shared;
   }
-  check_refused("graph attention", prepared + "with per node:\n" + prepared, more);
+  check_refused("graph attention", "with as it is | per node:\n" + prepared, more);
   check_refused("graph attention", R"(
     args.w_query | args.w_key | args.w_value = given => must be NULL with desc.inputs 0
-    args.head_weights = given => must be NULL unless desc.combine is HEED_COMBINE_WEIGHTED (1)
     args.w_edge_key args.w_edge_value = NULL
       => args.w_edge_key and args.w_edge_value are NULL; desc.edge_width is 2
     args.w_edge_key | args.w_edge_value | args.edge_bias = NULL => ok
@@ -188,12 +182,10 @@ TEST_CASE("tensors over graphs are given where the problem has them, and only th
       output overlap
     desc.weights = [0 1 1 0] => desc.weights.stride_ ... is 1; it must exceed 1, or elements of
       the output overlap
-    with share:
+    with share | per node:
     args.query | args.key | args.value = given
       => must be NULL unless desc.inputs is HEED_GRAPH_PROJECTED (0)
     with per node:
-    args.query | args.key | args.value = given
-      => must be NULL unless desc.inputs is HEED_GRAPH_PROJECTED (0)
     args.w_query | args.w_key | args.w_value = NULL => ; its tensor has elements
     with no residual:
     args.data = given => must be NULL with desc.inputs 0 and desc.residual 0
@@ -202,9 +194,7 @@ TEST_CASE("tensors over graphs are given where the problem has them, and only th
       => must be NULL with desc.edge_width 0
     with weighted:
     args.head_weights = NULL => ; its tensor has elements
-    with mean:
-    args.head_weights = given => must be NULL unless desc.combine is HEED_COMBINE_WEIGHTED (1)
-    with maximum:
+    with as it is | mean | maximum:
     args.head_weights = given => must be NULL unless desc.combine is HEED_COMBINE_WEIGHTED (1)
   )");
 }

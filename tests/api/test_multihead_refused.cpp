@@ -93,16 +93,16 @@ TEST_CASE("W_out and head weights come with their combiners alone", "[refused][m
   const Changes more = {{"prepared", [&](Form& form) {
                            form.at<heed_multihead_args>("args").p_out = weights.get();
                          }}};
-  const std::string unless =
-      "must be NULL unless desc.combine is HEED_COMBINE_CONCAT (0) or HEED_COMBINE_TENSOR (4)\n";
-  for (const std::string combiner : {"weighted", "mean", "maximum"})
-    check_refused("block",
-                  "with " + combiner + ":\n" +
-                      "desc.width_out = 8 => ; without a W_out it must be value_features, 6, or 0\n"
-                      "desc.width_out = 6 => ok\n"
-                      "args.w_out | args.b_out = given => " +
-                      unless + "prepared => args.p_out is given; it " + unless,
-                  more);
+  check_refused("block", R"(
+    with weighted | mean | maximum:
+    desc.width_out = 8 => ; without a W_out it must be value_features, 6, or 0
+    desc.width_out = 6 => ok
+    args.w_out | args.b_out = given
+      => must be NULL unless desc.combine is HEED_COMBINE_CONCAT (0) or HEED_COMBINE_TENSOR (4)
+    prepared => args.p_out is given; it must be NULL unless desc.combine is HEED_COMBINE_CONCAT (0) or
+      HEED_COMBINE_TENSOR (4)
+  )",
+                more);
   check_refused("block", R"(
     args.head_weights = given => with desc.combine 0; it must be given with HEED_COMBINE_WEIGHTED (1)
       and NULL otherwise
@@ -226,13 +226,7 @@ TEST_CASE("gradients need what attention left, and there are none of what is not
       | args.grad_w_key | args.grad_w_value | args.grad_w_out | args.grad_b_query | args.grad_b_key
       | args.grad_b_value | args.grad_b_out | args.grad_bias | args.grad_sinks
       | args.grad_alibi_slopes | args.grad_scale | args.grad_temperature = NULL => ok
-    with weighted:
-    args.grad_w_out | args.grad_b_out = given => must be NULL unless desc.block->combine is
-      HEED_COMBINE_CONCAT (0) or HEED_COMBINE_TENSOR (4)
-    with mean:
-    args.grad_w_out | args.grad_b_out = given => must be NULL unless desc.block->combine is
-      HEED_COMBINE_CONCAT (0) or HEED_COMBINE_TENSOR (4)
-    with maximum:
+    with weighted | mean | maximum:
     args.grad_w_out | args.grad_b_out = given => must be NULL unless desc.block->combine is
       HEED_COMBINE_CONCAT (0) or HEED_COMBINE_TENSOR (4)
   )");

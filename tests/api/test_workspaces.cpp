@@ -1,7 +1,7 @@
 // Workspaces: what is refused, that what is asked for suffices, and what checked mode finds.
 #include <thread>
 
-#include "tests/api/checked.hpp"
+#include "tests/api/printed.hpp"
 #include "tests/api/problems.hpp"
 #include "tests/support/graphs.hpp"
 
