@@ -1,5 +1,4 @@
-// Attention as messages along the edges of a graph whose nodes have matrices of their own: the
-// numbers of a printed run, and the same systems with other numbers.
+// Attention as messages along the edges of a graph: the numbers of a printed run.
 #include <utility>
 
 #include "tests/dense/kinds.hpp"

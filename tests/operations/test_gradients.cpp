@@ -1,5 +1,6 @@
-// Gradients of dense attention, blocks and graphs where random problems do not go: sums longer than
-// are taken at a time, ties, nothing at all, factors without a reciprocal, and what no row attends.
+// Gradients of dense attention, blocks and graphs where random problems do not go: factors without a
+// reciprocal, matrices over more rows than are taken at a time, what a block keeps, ties; and two
+// edges by hand.
 #include "tests/graph/problems.hpp"
 #include "tests/multihead/copies.hpp"
 

@@ -191,8 +191,7 @@ void check_leaks(std::size_t full, AnyProblem (*draw)(std::uint64_t)) {
       const Results got = run(p, plain_contexts()[n]);
       const Wants want = wants_of(after, isa, got);
       for (std::size_t k = 0; k < got.size(); ++k)
-        check_elements(isa + (": " + line), got[k].numbers, want[k],
-                       Unspecified::kAllowed);
+        check_elements(isa + (": " + line), got[k].numbers, want[k], Unspecified::kAllowed);
       // Instruction sets that multiply pairs multiply only finite ones so.
       if (!bits || multiplies_pairs(isa)) continue;
       const Stays stay = stays(p, got, want, wants_of(before, isa, clean[n]));
