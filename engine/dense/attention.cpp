@@ -42,6 +42,14 @@ void run_plan(const heed_attention_plan& plan, const heed_attention_args& args, 
   recompute(plan, args, space);
 }
 
+Text sizes_of(const Problem& p) {
+  Text text;
+  text.add("B%lld H%lld Hkv%lld Lq%lld Lkv%lld D%lld Dv%lld", lld(p.batch), lld(p.query_heads),
+           lld(p.key_heads), lld(p.query_length), lld(p.key_length), lld(p.features),
+           lld(p.value_features));
+  return text;
+}
+
 Text options_of(const Problem& p, const heed_attention_args& args) {
   Text text;
   add_types(p, text);
@@ -73,12 +81,11 @@ void print_run(const heed_attention_plan& plan, const heed_attention_args& args,
   Text tuned;
   if (plan.tuning_line > 0) tuned.add(" of line %u", plan.tuning_line);
   tell(
-      "attention B%lld H%lld Hkv%lld Lq%lld Lkv%lld D%lld Dv%lld scale %.6g%s, "
-      "%s %s%s %s x%u, tiles %lld x %lld%s, %lld tasks, %.3f ms, %.1f GFLOP/s",
-      lld(p.batch), lld(p.query_heads), lld(p.key_heads), lld(p.query_length), lld(p.key_length),
-      lld(p.features), lld(p.value_features), p.scale, options_of(p, args).c_str(),
-      plan.strategy->name, c.kernels->f32.isa, precision.c_str(), c.threads.name, plan.workers,
-      lld(plan.tile_q), lld(plan.tile_kv), tuned.c_str(), lld(plan.all_tasks()), seconds * 1e3,
+      "attention %s scale %.6g%s, %s %s%s %s x%u, tiles %lld x %lld%s, %lld tasks, %.3f ms, "
+      "%.1f GFLOP/s",
+      sizes_of(p).c_str(), p.scale, options_of(p, args).c_str(), plan.strategy->name,
+      c.kernels->f32.isa, precision.c_str(), c.threads.name, plan.workers, lld(plan.tile_q),
+      lld(plan.tile_kv), tuned.c_str(), lld(plan.all_tasks()), seconds * 1e3,
       seconds > 0 ? plan.flops / seconds * 1e-9 : 0.0);
 }
 

@@ -9,7 +9,7 @@
 
 namespace heed {
 
-/// What softmax over a chunk ended with, of so many rows.
+/// The partial result of a chunk with so many rows, in a buffer of the plan's partial_values.
 template <class Real>
 PartialResults<Real> chunk_results(Real* values, std::int64_t rows) {
   return {values, values + rows, values + 2 * rows};
@@ -31,7 +31,9 @@ struct DecodedRows {
         pack{pack_index * on.plan.pack_heads, on.plan.pack_heads, nullptr},
         key_head(pack.head / on.problem.group()),
         rows(on.plan.decodes(on.sequence) ? on.plan.pack_heads * on.sequence.query_length : 0),
-        products(row_products_of(on.kernels, on.plan.decode.pairs && rows > 1)),
+        products(on.plan.decode.pairs && rows > 1
+                     ? *on.kernels.row_pairs
+                     : static_cast<const RowProducts<Real>&>(on.kernels.rows)),
         scores(on, HEED_WEIGHTS_PROBABILITIES) {
     if (rows > 0) panel = make_panel<Real>(pack, on.sequence, 0, rows, on.kernels.panels.lanes);
   }
@@ -87,7 +89,7 @@ class ChunkSoftmax {
   }
 
   /// The next block. `prefetches`: the rows to be read next. `isolates`: values are copied, and
-  /// those that are not finite kept from rows that may not attend them.
+  /// infinite and NaN ones kept from rows that may not attend them.
   void step(const KeyBlock& block, bool prefetches, bool isolates) {
     const auto at = static_cast<std::size_t>(block.begin - keys_.begin);
     const Allowed allowed = plain_ ? Allowed::kAll : rows_.scores.allowed(panel_, block);

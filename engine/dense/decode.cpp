@@ -5,7 +5,7 @@
 //     for each block of the chunk's keys, for each pack of rows
 //       scores        = keys x queries              [key][row]
 //       probabilities = exp2(scores - row_max)      row_max moves when outgrown, and with it
-//       sums         += probabilities x values      what was summed before; [row][feature]
+//       sums         += probabilities x values      the sums so far; [row][feature]
 //     or, of one row without options, the same of 16 keys at a time by one kernel
 //   for each pack of rows (a task)
 //     out = the chunks' sums, merged in order
@@ -104,8 +104,8 @@ class Decoding {
 
   /// Where a chunk of a pack leaves its partial result, if there are several.
   Real* partial_of(std::int64_t pack, std::int64_t chunk) const {
-    return reinterpret_cast<Real*>(workspace_ + decode_.parts) +
-           (pack * decode_.chunks + chunk) * decode_.part_numbers;
+    return reinterpret_cast<Real*>(workspace_ + decode_.partials) +
+           (pack * decode_.chunks + chunk) * decode_.partial_values;
   }
 
   void attend(const Share& share, std::byte* slab) const {
@@ -123,7 +123,7 @@ class Decoding {
     const AttentionThread<Real>& on = rows[0]->on;
 
     const auto partial = [&](std::int64_t i) {
-      if (decode_.chunks == 1) return on.buffer(&Slab::part) + i * decode_.part_numbers;
+      if (decode_.chunks == 1) return on.buffer(&Slab::partial) + i * decode_.partial_values;
       return partial_of(
           (share.batch + i % share.sequences) * plan_.packs() + share.pack + i / share.sequences,
           share.chunk);
@@ -190,7 +190,7 @@ class Decoding {
     const auto each_chunk = [&](auto&& function) {
       for (std::int64_t chunk = 0; chunk < decode_.chunks; ++chunk)
         if (chunk_keys(rows.on.sequence, chunk).keys > 0)
-          function(chunk_results(partial + chunk * decode_.part_numbers, rows.rows));
+          function(chunk_results(partial + chunk * decode_.partial_values, rows.rows));
     };
     const auto share = [&](Real row_max, Real most) {
       if (row_max == most) return Real{1};

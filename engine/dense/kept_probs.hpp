@@ -48,8 +48,8 @@ class KeptProbs {
     std::fill_n(row_max_of(panel, block.begin), panel.pitch, std::numeric_limits<Real>::infinity());
   }
 
-  /// Writes the rows of weights of a panel that is complete, or those `wanted` alone; `step` is its
-  /// block_keys(). True if it used the buffers of keys.
+  /// Writes the rows of weights of a panel that is complete, or the `wanted` ones alone; `step` is
+  /// its block_keys(). True if it used the buffers of keys.
   bool write(const Panel<Real>& panel, std::int64_t step, const Scores<Real>& scores,
              const bool* wanted = nullptr) const {
     const Layout& layout = on_.problem.weights;
@@ -75,11 +75,8 @@ class KeptProbs {
         const KeyBlock block = {k, static_cast<std::size_t>(next - k)};
         const Real* const probs =
             own ? complete_block(panel, block, scores, again) : no_weight(panel, block);
-        if (wanted != nullptr)
-          write_some(panel, probs, sums, block.keys, rows, wanted);
-        else
-          store_columns(on_.kernels, probs, sums, block.keys, rows, panel.rows, panel.vectors,
-                        layout, on_.buffer(&Slab::rows), on_.plan.past_caches);
+        store_columns(on_.kernels, probs, sums, block.keys, rows, panel.rows, panel.vectors, layout,
+                      on_.buffer(&Slab::rows), on_.plan.past_caches, wanted);
         for (std::size_t i = 0; i < panel.rows; ++i)
           rows[i] += (next - k) * layout.strides.feature * layout.bytes;
         k = next;
@@ -89,8 +86,8 @@ class KeptProbs {
   }
 
  private:
-  /// Of the block with key k. No two blocks of a panel are closer than kNarrowestBlock, except
-  /// the first, where a window may begin anywhere.
+  /// The row_max of the block with key k. No two blocks of a panel are closer than kNarrowestBlock,
+  /// except the first, where a window may begin anywhere.
   Real* row_max_of(const Panel<Real>& panel, std::int64_t k) const {
     return on_.buffer(&Slab::block_max) +
            static_cast<std::size_t>(k / kNarrowestBlock) * panel.pitch;
@@ -122,18 +119,6 @@ class KeptProbs {
   const Real* no_weight(const Panel<Real>& panel, const KeyBlock& block) const {
     std::fill_n(scratch(), block.keys * panel.pitch, Real{0});
     return scratch();
-  }
-
-  void write_some(const Panel<Real>& panel, const Real* probs, const Real* sums, std::size_t keys,
-                  std::byte* const* rows, const bool* wanted) const {
-    const Layout& layout = on_.problem.weights;
-    Real* const row = on_.buffer(&Slab::rows);
-    on_.kernels.panels.normalise(panel.vectors, probs, sums, keys, scratch());
-    for (std::size_t i = 0; i < panel.rows; ++i) {
-      if (!wanted[i]) continue;
-      for (std::size_t j = 0; j < keys; ++j) row[j] = scratch()[j * panel.pitch + i];
-      on_.kernels.numbers.write(layout.type, row, keys, rows[i], layout.strides.feature);
-    }
   }
 
   const AttentionThread<Real> on_;

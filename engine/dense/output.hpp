@@ -13,20 +13,22 @@ class Output {
   /// `results` is nullptr if nobody asks for weights.
   Output(const AttentionThread<Real>& on, RowResult<Real>* results) : on_(on), results_(results) {}
 
-  /// Normalises and writes the panel's accumulators.
-  void write(const Panel<Real>& panel) const {
+  /// Normalises and writes the panel's accumulators: all rows, or the `wanted` ones alone.
+  void write(const Panel<Real>& panel, const bool* wanted = nullptr) const {
     const Real* const sums = panel.state.accumulators;
     const Real* const row_sum = panel.state.row_sum;
     if (on_.plan.placement == Placement::kPanels)
       on_.kernels.panels.normalise(panel.vectors, sums, row_sum, features_, in_panels(panel));
     else
-      store_rows(on_.kernels, panel, sums, row_sum, features_, out_, on_.buffer(&Slab::rows),
-                 [&](std::size_t, std::int64_t row, std::int64_t head) {
-                   return on_.query_row(on_.args.out, out_, row, head);
-                 });
+      store_rows(
+          on_.kernels, panel, sums, row_sum, features_, out_, on_.buffer(&Slab::rows),
+          [&](std::size_t, std::int64_t row, std::int64_t head) {
+            return on_.query_row(on_.args.out, out_, row, head);
+          },
+          wanted);
     if (on_.args.lse == nullptr && results_ == nullptr) return;
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-      write_softmax(panel.state, i, row, head);
+      if (wanted == nullptr || wanted[i]) write_softmax(panel.state, i, row, head);
     });
   }
 
@@ -57,7 +59,7 @@ class Output {
     return on_.in_panels(on_.args.out, panel, on_.problem.value_features);
   }
 
-  /// How the softmax of row i ended, for those who ask.
+  /// Writes how the softmax of row i ended, where somebody asks.
   void write_softmax(const RowState<Real>& state, std::size_t i, std::int64_t row,
                      std::int64_t head) const {
     if (on_.args.lse != nullptr)

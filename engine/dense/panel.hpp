@@ -31,7 +31,7 @@ struct HeadPack {
   std::int64_t head_of(std::int64_t r) const { return group == 1 ? head : head + r % group; }
 };
 
-/// What the sums of a panel hold.
+/// The keys that the sums of a panel hold.
 enum class Summed : std::uint8_t {
   kNothing,
   kKeys,    ///< all keys so far
@@ -65,8 +65,8 @@ struct Panel : PanelRows {
   std::int64_t whole_begin, whole_end;  ///< the keys that every row attends, masks aside
   Real* query;
   RowState<Real> state;
-  /// Of the rows, as Scores::lay_bias leaves it, for keys from bias_begin on; nullptr: it is read
-  /// where it lies.
+  /// The rows' bias, as Scores::lay_bias leaves it, for keys from bias_begin on; nullptr: it is
+  /// read where it lies.
   const Real* bias;
   std::int64_t bias_begin;
   Summed* summed;
@@ -193,15 +193,17 @@ bool has_numbers(const KernelTable<Real>& kernels, const Panel<Real>& panel, std
   return std::find(none, none + panel.rows, true) == none + panel.rows;
 }
 
-/// store_columns() for the rows of a panel; to_row(i, row, head) returns where row i begins.
+/// store_columns() for the rows of a panel, or the `wanted` ones; to_row(i, row, head) returns
+/// where row i begins.
 template <class Real, class ToRow>
 void store_rows(const KernelTable<Real>& kernels, const Panel<Real>& panel, const Real* columns,
                 const Real* sum, std::size_t count, const Layout& layout, Real* buffer,
-                ToRow&& to_row) {
+                ToRow&& to_row, const bool* wanted = nullptr) {
   std::byte* to[kMaxPanel];
   panel.each_row(
       [&](std::size_t i, std::int64_t row, std::int64_t head) { to[i] = to_row(i, row, head); });
-  store_columns(kernels, columns, sum, count, to, panel.rows, panel.vectors, layout, buffer);
+  store_columns(kernels, columns, sum, count, to, panel.rows, panel.vectors, layout, buffer, false,
+                wanted);
 }
 
 /// A panel's row maxima start from the maximum over this many keys.

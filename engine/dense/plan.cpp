@@ -25,8 +25,8 @@ constexpr std::int64_t kLargestBlock = 384;
 /// them, and for half as many where panels would do, too.
 constexpr std::int64_t kSumsPerVector = 4;
 
-/// Panels of a few rows are faster where keys and values lie in a cache, decoding where they do
-/// not, as those of a sequence with so many bytes are taken to be.
+/// Panels of a few rows are faster where keys and values lie in a cache, and decoding where they do
+/// not. A sequence with so many bytes is taken to lie in memory.
 constexpr std::int64_t kLongBytes = std::int64_t{4} << 20;
 constexpr std::int64_t kManyBytes = std::int64_t{16} << 20;
 
@@ -92,9 +92,9 @@ std::int64_t automatic_tile_kv(const heed_context& context, const Problem& probl
   return std::min(largest, round_up(std::max(problem.key_length, std::int64_t{1}), step));
 }
 
-/// Tiles that the context's options or environment ask for, or else its tuning file, or else
-/// nobody. They are taken as they were asked for, whatever the pass; but on the way back tasks are
-/// splits of rows, which decide bits.
+/// Takes tiles from the context's options or environment, else from its tuning file, else from the
+/// caches. On the way back tasks are splits of rows, which decide bits, so that tile_q is not asked
+/// for.
 void choose_tiles(heed_attention_plan& plan, Pass pass, std::int64_t rows, std::int64_t packs,
                   const Widths& widths) {
   const heed_context& context = *plan.context;
@@ -123,7 +123,7 @@ std::int64_t checked_rows(const Problem& p, Size size, const char* what) {
                              {"desc.key_length", p.key_length}});
 }
 
-/// Whether rows of different heads lie between those of one.
+/// Whether rows of other heads lie between the rows of one.
 bool heads_interleave(const Problem& p) {
   const auto inside = [](const Layout& layout) {
     return magnitude(layout.strides.head) < magnitude(layout.strides.row);
@@ -236,7 +236,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   const std::int64_t parts =
       rows == 0 ? 0 : checked_rows(p, Size(packs) * decode.chunks, "the number of chunks");
   decode.tasks = parts == 0 ? 0 : p.batch * decode.groups * decode.chunks;
-  decode.part_numbers = checked_rows(p, (Size(p.value_features) + 2) * rows, "a chunk's sums");
+  decode.partial_values = checked_rows(p, (Size(p.value_features) + 2) * rows, "a chunk's sums");
   const double flops = 2.0 * static_cast<double>(p.features + p.value_features) *
                        static_cast<double>(rows * decode.packs) *
                        static_cast<double>(std::min(p.key_length, kDecodeChunk));
@@ -304,8 +304,8 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.split = numbers(splits ? tile : 0, plan.query_lines);
   slab.key_scales = offsets.take(block, 1, sizeof(float));
   slab.value_scales = offsets.take(block, 1, sizeof(float));
-  slab.part = numbers(decodes && plan.decode.chunks == 1 ? plan.decode.part_numbers : 0,
-                      plan.decode.together);
+  slab.partial = numbers(decodes && plan.decode.chunks == 1 ? plan.decode.partial_values : 0,
+                         plan.decode.together);
   slab.rows = numbers(widths.panel, widest);
   slab.row_max = numbers(plan.tile_q, 1);
   slab.row_sum = numbers(plan.tile_q, 1);
@@ -316,7 +316,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   return slab;
 }
 
-/// What recompute() needs, where somebody asks for weights.
+/// Plans recompute(), where somebody asks for weights.
 void plan_recompute(heed_attention_plan& plan, const Widths& widths) {
   const Problem& p = plan.problem;
   plan.chunks = ceil_div(p.key_length, plan.tile_kv);
@@ -341,9 +341,9 @@ void lay_out_workspace(heed_attention_plan& plan) {
                                       {"desc.value_features", p.value_features},
                                       {"threads", plan.workers}}));
   if (plan.decode.chunks <= 1) return;
-  plan.decode.parts = plan.bytes;
-  const Size parts = Size(p.batch) * plan.packs() * plan.decode.chunks * plan.decode.part_numbers *
-                         real_bytes(p.float64) +
+  plan.decode.partials = plan.bytes;
+  const Size parts = Size(p.batch) * plan.packs() * plan.decode.chunks *
+                         plan.decode.partial_values * real_bytes(p.float64) +
                      slabs;
   plan.bytes = static_cast<std::size_t>(checked_rows(p, parts, "the sums of all chunks"));
 }

@@ -32,11 +32,11 @@ struct Slab {
   std::size_t summed;        ///< [tile_q] bytes, one per panel: its Summed
   std::size_t key_scales;    ///< of a block of keys; only where some decode
   std::size_t value_scales;  ///< of one of values
-  std::size_t part;          ///< of the only chunk, if there is one only: one part per pack
+  std::size_t partial;       ///< of the only chunk, if there is one only: a partial result per pack
   std::size_t bytes;
 };
 
-/// Keys that one task of decoding attends: part of what fixes the bits.
+/// Keys that one task of decoding attends; they decide bits.
 inline constexpr std::int64_t kDecodeChunk = 1024;
 
 /// Packs that a task of decoding takes through its chunk side by side, at most, and of these those
@@ -44,8 +44,8 @@ inline constexpr std::int64_t kDecodeChunk = 1024;
 inline constexpr std::int64_t kTogether = 16;
 inline constexpr std::int64_t kSharing = 8;
 
-/// How sequences of few rows are decoded: chunk by chunk of their keys, and then the chunks' parts
-/// are merged.
+/// How sequences of few rows are decoded: chunk by chunk of their keys, and then the partial
+/// results of the chunks are merged.
 struct Decode {
   std::int64_t few;   ///< rows of a pack that are decoded whatever the sequence's length
   std::int64_t rows;  ///< rows that are decoded if it is long; 0: nothing is decoded
@@ -53,26 +53,27 @@ struct Decode {
   /// So many keys, and their values, are more than most caches have room for.
   std::int64_t many_keys;
   /// Keys between two decisions to rescale; values are summed apart over so many. They depend on
-  /// types and sizes alone, and which of them on the sequence, for they are part of what fixes the
-  /// bits. turn_keys: where it has many keys.
+  /// types and sizes alone, and which of the two on the sequence, because they decide bits.
+  /// turn_keys: where it has many keys.
   std::int64_t block_keys, turn_keys;
   bool pairs;  ///< of words are multiplied where a pack has several rows: bfloat16, or integers
   std::int64_t packs;     ///< of a sequence, in one task
   std::int64_t groups;    ///< of so many packs
-  std::int64_t together;  ///< packs that the slab has room for, those of other sequences too
+  std::int64_t together;  ///< packs that the slab has room for, of other sequences too
   std::int64_t chunks;    ///< of the longest sequence, at least 1
   std::int64_t tasks;     ///< batch * groups * chunks
   std::int64_t per_claim;
 
-  /// Of a sequence of `keys`.
+  /// The keys of a block, of a sequence with so many.
   std::int64_t block_of(std::int64_t keys) const {
     return keys >= many_keys ? turn_keys : block_keys;
   }
-  std::int64_t part_numbers;  ///< of a chunk's results: row_max, row_sum and sums of every row
-  std::size_t parts;          ///< offset into the workspace: those of [pack][chunk]
+  std::int64_t
+      partial_values;    ///< of a chunk's partial result: row_max, row_sum and sums of every row
+  std::size_t partials;  ///< offset into the workspace: partial results [pack][chunk]
 };
 
-/// What plans need to know of the kernels of one type.
+/// Widths of the kernels of one type.
 struct Widths {
   std::int64_t lanes;
   std::int64_t panel;
@@ -112,7 +113,8 @@ enum class Placement {
   kPanels,
 };
 
-/// What is planned. On the way back, sequences of few rows are cut into panels as all others are.
+/// The pass that is planned. On the way back, sequences of few rows are cut into panels as all
+/// others are.
 enum class Pass { kForward, kBackward };
 
 /// A way to compute what validated arguments ask for. A plan chooses one; each is one file.
@@ -176,8 +178,8 @@ struct heed_attention_plan {
     return splits && pack_heads * s.query_length <= lanes ? heed::Parts{} : parts;
   }
 
-  /// What is in effect: one part rounds weights, and what is not bfloat16 itself; float32 is more
-  /// than two, and float16 is not.
+  /// The precision in effect: one component rounds weights, and inputs that are not bfloat16; two
+  /// are less than a float32, and all of a float16.
   heed::Precision precision() const {
     const bool float32 = problem.key.type == heed::ElementType::kF32;
     if (parts.count == 1 && float32) return heed::Precision::kMedium;
@@ -215,15 +217,7 @@ struct heed_attention_plan {
 
 namespace heed {
 
-/// What multiplies queries and keys, weights and values of decoding: pairs of words, or numbers of
-/// the arithmetic.
-template <class Real>
-const RowProducts<Real>& row_products_of(const KernelTable<Real>& kernels, bool pairs) {
-  if (pairs) return *kernels.row_pairs;
-  return kernels.rows;
-}
-
-/// Reads nothing but its arguments: the same context and problem give the same plan. What
+/// Reads nothing except its arguments: the same context and problem give the same plan. What
 /// decides the bits of the result (panel, key_block) depends on the instruction set alone;
 /// everything chosen here only decides who computes which rows, and when.
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
@@ -252,7 +246,8 @@ void each_task(const heed_attention_plan& plan, std::int64_t tasks, std::int64_t
 
 // ---- HEED_VERBOSE=1: one line on stderr for each run ---------------------------------------
 
-/// The options in force.
+/// The sizes of a problem, and the options in force.
+Text sizes_of(const Problem& problem);
 Text options_of(const Problem& problem, const heed_attention_args& args);
 
 /// The speed counts every pair that windows allow, masked or not, and sequences at full length.

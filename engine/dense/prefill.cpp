@@ -6,7 +6,7 @@
 //         for each block of the tile's keys
 //           scores        = keys x queries              [key][row]
 //           probabilities = exp2(scores - row_max)      row_max moves when outgrown, and with it
-//           accumulators += values^T x probabilities    what was summed before; [feature][row]
+//           accumulators += values^T x probabilities    the sums so far; [feature][row]
 //     out = accumulators / row_sum
 //
 // Source: Milakov & Gimelshein 2018 (arXiv:1805.02867), with lazy rescaling.
@@ -74,7 +74,7 @@ class Prefill {
     RowsView<Real> key = {};
     RowsView<Real> value = {};
     ValueView<Real> values = {};  ///< the same, for the kernels
-    Ahead* ahead = nullptr;       ///< what comes after it, if that is known
+    Ahead* ahead = nullptr;       ///< rows to prefetch, if they are known
   };
 
   /// A key block of a tile that some row of a panel attends.
@@ -124,12 +124,10 @@ class Prefill {
 
   /// One panel against all its keys, by itself.
   void attend_keys(const Panel<Real>& panel, bool packed, bool isolated) const {
-    for (std::int64_t k = panel.key_begin; k < panel.key_end;) {
-      Tile tile = this->tile(k, panel.key_end, packed);
-      tile.isolated = isolated;
+    each_block(panel.key_begin, panel.key_end, on_.plan.tile_kv, [&](const KeyBlock& keys) {
+      Tile tile = {keys.begin, keys.end(), packed, isolated};
       attend_tile(panel, tile);
-      k = tile.end;
-    }
+    });
   }
 
   /// One panel against one tile.
@@ -142,7 +140,7 @@ class Prefill {
       Real* const probs = kept_.at(panel, keys.block.begin);
       weigh(panel, keys, state, probs);
       kept_.keep(panel, keys.block, keys.needed);
-      accumulate(panel, keys, tile, state, probs);
+      weigh_values(panel, keys, tile, state, probs);
     });
   }
 
@@ -161,7 +159,7 @@ class Prefill {
                });
   }
 
-  /// Scores of keys, and what softmax makes of them. Most are in registers in between.
+  /// Computes scores of keys and their probabilities. Most scores stay in registers in between.
   void weigh(const Panel<Real>& panel, const Attended& keys, const RowState<Real>& state,
              Real* probs) const {
     const std::size_t summed = totals(panel).rows_summed();
@@ -188,15 +186,15 @@ class Prefill {
 
   /// Adds values times probabilities. Isolated blocks are packed where a tile would be: then all of
   /// its blocks are.
-  void accumulate(const Panel<Real>& panel, const Attended& keys, const Tile& tile,
-                  const RowState<Real>& state, const Real* probs) const {
+  void weigh_values(const Panel<Real>& panel, const Attended& keys, const Tile& tile,
+                    const RowState<Real>& state, const Real* probs) const {
     const bool excludes = keys.allowed != Allowed::kAll || on_.args.bias != nullptr;
     if (tile.isolated && (excludes || values_.packed_always()))
       values_.accumulate_isolated(panel, state, from_row(tile.value, keys.first), keys.block,
                                   keys.needed, probs, scores_.attended(panel, keys.block));
     else
-      values_.accumulate(panel, state, from_key(products_, tile.values, keys.first), keys.block,
-                         keys.needed, probs);
+      accumulate(products_, panel, state, from_key(products_, tile.values, keys.first), keys.block,
+                 keys.needed, probs, on_.problem.value_features);
   }
 
   /// Hard attention: the best key of every row so far.
@@ -303,28 +301,21 @@ class Prefill {
     }
   }
 
-  /// Rows of a finished panel whose sums are not numbers: where subnormal numbers count as 0,
-  /// infinity times one of them is NaN. The queries of all panels are lost.
+  /// Computes rows of a finished panel again whose sums are not finite: pairs take subnormal
+  /// numbers for 0, and infinity times 0 is NaN. The queries of all panels are lost.
   void attend_without_pairs(std::int64_t p) const {
     bool rows[kMaxPanel];
     if (!has_numbers(on_.kernels, this->panel(p), features_, rows))
       Prefill(on_.args, block_, on_.slab, results_, {}).attend_rows(p, rows);
   }
 
-  /// Attends panel p again, and writes those rows of it, and of the weights that are kept.
+  /// Attends panel p again, and writes these rows of its results and kept weights.
   void attend_rows(std::int64_t p, const bool* rows) const {
     const Panel<Real> panel = this->panel(p);
     begin(panel);
     attend_keys(panel, packs(1), false);
     finish(panel);
-    Real* const sums = panel.state.accumulators;
-    on_.kernels.panels.normalise(panel.vectors, sums, panel.state.row_sum, features_, sums);
-    Real* const row = on_.buffer(&Slab::rows);
-    for (std::size_t i = 0; i < panel.rows; ++i) {
-      if (!rows[i]) continue;
-      for (std::size_t x = 0; x < features_; ++x) row[x] = sums[x * panel.pitch + i];
-      output_.write_row(panel, i, row);
-    }
+    output_.write(panel, rows);
     if (kept_.keeps()) kept_.write(panel, block_keys(panel), scores_, rows);
   }
 

@@ -54,7 +54,7 @@ struct Problem : Scaling {
   /// Query heads that share one key head; 1 where there are none.
   std::int64_t group() const { return key_heads == 0 ? 1 : query_heads / key_heads; }
 
-  /// Of a sequence of these lengths.
+  /// The limits of a sequence of these lengths.
   Limits limits(std::int64_t queries, std::int64_t keys) const;
 
   /// Later rows attend more keys.
@@ -99,7 +99,7 @@ struct Sequence {
     if (pages == nullptr) return row_at(data, layout, batch, head, key_begin + j);
     return row_at(data, layout, pages[j / page_rows], head, j % page_rows);
   }
-  /// What key or value j of a head is multiplied with, if is_scaled(its type).
+  /// The scale of key or value j of a head, if is_scaled(its type).
   float scale(const StoredTensor& of, std::int64_t head, std::int64_t j) const {
     return *reinterpret_cast<const float*>(key_row(of.scales, of.scale_layout, head, j));
   }

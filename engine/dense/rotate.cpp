@@ -8,7 +8,7 @@
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/layout.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -93,61 +93,6 @@ void check_position(const char* field, const Rotary& rotary, std::int64_t positi
 
 /// A cosine and a sine take as long as turning so many values.
 constexpr double kValuesPerAngle = 32;
-
-/// The rows that one worker turns.
-template <class Real>
-class RowTurner {
- public:
-  /// Values of `buffer`: cosines, sines, a row.
-  static std::int64_t buffer_size(const RotateProblem& p) {
-    return 2 * p.rotary.angles() + p.sizes[3];
-  }
-
-  RowTurner(const heed_context& context, const RotateProblem& problem, const Rotate& rotate,
-            const double* frequencies, Real* buffer)
-      : kernels_(kernels_of<Real>(*context.kernels)),
-        problem_(problem),
-        rotate_(rotate),
-        frequencies_(frequencies),
-        cosines_(buffer),
-        sines_(cosines_ + problem.rotary.angles()),
-        row_(sines_ + problem.rotary.angles()) {}
-
-  /// The rows of all heads at one position.
-  void turn(std::int64_t b, std::int64_t row) {
-    const std::int64_t position = rotate_.positions == nullptr
-                                      ? problem_.position + row
-                                      : rotate_.positions[b * problem_.sizes[2] + row];
-    if (position != position_)
-      fill_angles(problem_.rotary, frequencies_, position, cosines_, sines_);
-    position_ = position;
-    for (std::int64_t h = 0; h < problem_.sizes[1]; ++h)
-      turn(row_at(rotate_.from, problem_.from, b, h, row),
-           row_at(rotate_.to, problem_.to, b, h, row));
-  }
-
- private:
-  void turn(const std::byte* from, std::byte* to) {
-    const auto features = static_cast<std::size_t>(problem_.sizes[3]);
-    const Layout& layout = problem_.to;
-    const bool where_it_lies = layout.type == kTypeOf<Real> && layout.strides.feature == 1;
-    Real* const row = where_it_lies ? reinterpret_cast<Real*>(to) : row_;
-    if (!where_it_lies || from != to)
-      kernels_.numbers.read(problem_.from.type, from, problem_.from.strides.feature, features, row);
-    turn_row(problem_.rotary, cosines_, sines_, row);
-    if (!where_it_lies)
-      kernels_.numbers.write(layout.type, row, features, to, layout.strides.feature);
-  }
-
-  const KernelTable<Real>& kernels_;
-  const RotateProblem& problem_;
-  const Rotate& rotate_;
-  const double* const frequencies_;
-  Real* const cosines_;
-  Real* const sines_;
-  Real* const row_;
-  std::int64_t position_ = -1;  ///< whose angles these are
-};
 
 }  // namespace
 
@@ -300,13 +245,37 @@ void run_rotate(const heed_context& context, const RotateProblem& p, const Rotat
   const double* const known = unknown ? frequencies.data() : rotate.frequencies;
   with_real(p.float64, [&](auto real) {
     using Real = decltype(real);
-    const std::int64_t each = RowTurner<Real>::buffer_size(p);
+    const KernelTable<Real>& kernels = kernels_of<Real>(*context.kernels);
+    const auto features = static_cast<std::size_t>(p.sizes[3]);
+    const bool where_it_lies = has_rows_of(kTypeOf<Real>, p.to);
+    const std::int64_t each = 2 * angles + p.sizes[3];  // cosines, sines, a row
     Array<Real> buffers(context.allocator, shared.workers * each);
+    const auto turn = [&](const std::byte* from, std::byte* to, const Real* cosines,
+                          const Real* sines, Real* buffer) {
+      Real* const row = where_it_lies ? reinterpret_cast<Real*>(to) : buffer;
+      if (!where_it_lies || from != to)
+        kernels.numbers.read(p.from.type, from, p.from.strides.feature, features, row);
+      turn_row(p.rotary, cosines, sines, row);
+      if (!where_it_lies) kernels.numbers.write(p.to.type, row, features, to, p.to.strides.feature);
+    };
     // Row by row, so that sequences at the same position, one after the other, share its angles.
     parallel_for(context.threads, shared,
                  [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                   RowTurner<Real> some(context, p, rotate, known, buffers.data() + worker * each);
-                   for (std::int64_t t = begin; t < end; ++t) some.turn(t % batch, t / batch);
+                   Real* const cosines = buffers.data() + worker * each;
+                   Real* const sines = cosines + angles;
+                   std::int64_t turned = -1;  // the position whose angles these are
+                   for (std::int64_t t = begin; t < end; ++t) {
+                     const std::int64_t b = t % batch;
+                     const std::int64_t row = t / batch;
+                     const std::int64_t position = rotate.positions == nullptr
+                                                       ? p.position + row
+                                                       : rotate.positions[b * p.sizes[2] + row];
+                     if (position != turned) fill_angles(p.rotary, known, position, cosines, sines);
+                     turned = position;
+                     for (std::int64_t h = 0; h < p.sizes[1]; ++h)
+                       turn(row_at(rotate.from, p.from, b, h, row),
+                            row_at(rotate.to, p.to, b, h, row), cosines, sines, sines + angles);
+                   }
                  });
   });
 }

@@ -21,7 +21,7 @@ enum class Allowed { kNone, kSome, kLimited, kAll };
 template <class Real>
 inline constexpr Real kExcluded = -std::numeric_limits<Real>::infinity();
 
-/// What options do to scores up to a point. Scores are in the units of scale * <q, k>; at
+/// The steps from products to scores at a point. Scores are in the units of scale * <q, k>; at
 /// HEED_WEIGHTS_PROBABILITIES in log2 units of s / temperature, as the softmax kernels want them.
 struct ScoreSteps {
   bool caps;           ///< softcap is applied
@@ -97,7 +97,7 @@ class Scores {
             ceil_div(on_.problem.features, std::int64_t{products_.depth}) * products_.elements()};
   }
 
-  /// What masks, windows and lengths leave of the block.
+  /// How much of the block masks, windows and lengths leave.
   Allowed allowed(const Panel<Real>& panel, const KeyBlock& block) const {
     if (block.begin >= panel.key_end || block.end() <= panel.key_begin) return Allowed::kNone;
     const Allowed by_mask =
@@ -144,7 +144,7 @@ class Scores {
     on_.kernels.panels.exponentials(panel.vectors, probs, block.keys, panel.state.row_max, unused);
   }
 
-  /// What options do to scores that are products so far; the last part of compute().
+  /// Takes products on to scores, through all options; the end of compute().
   void apply_options(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed,
                      Real* scores) const {
     if (steps_.caps)
@@ -167,7 +167,7 @@ class Scores {
     });
   }
 
-  /// Calls function(tile), where `tile` is what a caller's function is shown of these scores.
+  /// Calls function(tile) with these scores as a caller's function sees them.
   template <class Function>
   void show(const Panel<Real>& panel, const KeyBlock& block, Real* scores,
             Function&& function) const {
@@ -191,7 +191,7 @@ class Scores {
     function(tile);
   }
 
-  /// What queries are to be multiplied with.
+  /// The factor of queries.
   Real query_scale() const { return static_cast<Real>(steps_.query_scale); }
 
   /// Reads the query of row `row` of a head to query[x], as it is.
@@ -225,7 +225,7 @@ class Scores {
   }
 
   /// Points rows[i] at `count` numbers of the panel's row i of a tensor, from column `first` on;
-  /// copies to the slab those that do not lie side by side or need widening.
+  /// copies rows to the slab that do not lie side by side or need widening.
   void find_rows(const Panel<Real>& panel, const void* data, const Layout& layout,
                  std::int64_t row_begin, std::int64_t first, std::size_t count,
                  const Real** rows) const {
@@ -277,9 +277,9 @@ class Scores {
     on_.kernels.panels.alibi(panel.vectors, scores, block.keys, position, slope);
   }
 
-  /// Where what is added, or the sum, may overflow: a few keys at a time, so that what was there is
-  /// known. What does not overflow is as the kernel has it, whatever is in the panel beside it, and
-  /// what is not finite stays: no finite bias moves it.
+  /// The same where a distance times a slope, or its sum with a score, may overflow: a few keys at
+  /// a time, so that the scores before are known. Sums that do not overflow are the kernel's,
+  /// whatever else the panel holds. Scores that are not finite stay: no finite bias moves them.
   void add_far_alibi(const Panel<Real>& panel, const KeyBlock& block, Real* position,
                      const Real* slope, Real* scores) const {
     constexpr std::size_t kKeys = 8;

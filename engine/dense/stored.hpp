@@ -19,7 +19,7 @@ class Stored {
     std::int64_t head, last_head, begin;
   };
 
-  /// Rows that are read after those of a block, and prefetched while those are read.
+  /// The rows after a block, which are prefetched while the block is read.
   struct Next {
     const Stored* from;  ///< nullptr: nothing is prefetched
     std::int64_t head;
@@ -56,7 +56,7 @@ class Stored {
     return kDecodeChunk;
   }
 
-  /// Rows [begin, begin + count) of a head. In pages those are at most kMostRows, and end with a
+  /// Rows [begin, begin + count) of a head. In pages they are at most kMostRows, and end with a
   /// multiple of kRunRows or the sequence, so that kMostRuns runs hold them wherever they begin.
   StoredRows block(std::int64_t head, std::size_t begin, std::size_t count,
                    const Next& next) const {
@@ -73,8 +73,8 @@ class Stored {
     return rows;
   }
 
-  /// What is prefetched while rows [begin, begin + count) of a head are read: in the order in which
-  /// memory is read, where one head or several are read block by block.
+  /// The rows to prefetch while rows [begin, begin + count) of a head are read: in the order in
+  /// which memory is read, where one head or several are read block by block.
   Next after(std::int64_t head, std::size_t begin, std::size_t count) const {
     if (one_head()) return {this, head, begin + rows_ahead()};
     if (heads_in_rows()) return {this, head, begin + count, 0, true};
@@ -93,7 +93,7 @@ class Stored {
   }
 
  private:
-  /// Calls function(j, address) for what belongs to each of the rows [begin, begin + count).
+  /// Calls function(j, address) for each of the rows [begin, begin + count).
   template <class Function>
   void each_row(const void* data, const Layout& layout, std::int64_t head, std::size_t begin,
                 std::size_t count, Function&& function) const {

@@ -13,7 +13,7 @@ namespace heed {
 inline constexpr std::int64_t kFoldKeys = 4096;
 
 /// Rows of accumulators that a panel needs: its sums, padded, and for longer sequences its totals,
-/// of which those of row_sum come last.
+/// of which the totals of row_sum come last.
 inline Size accumulator_rows(Size value_features, std::int64_t key_length) {
   const Size sums = round_up(value_features, PanelGeometry::row_padding);
   return key_length > kFoldKeys ? sums + value_features + 1 : sums;

@@ -194,7 +194,7 @@ void check_lengths(const Problem& p, const heed_attention_args& args) {
              lld(keys_at_hand(p, args, b)));
 }
 
-/// The entries that sequences need: those past their lengths are not read.
+/// The entries that sequences need. Entries past their lengths are not read.
 void check_block_table(const Problem& p, const heed_attention_args& args) {
   if (p.pages == 0 || p.key_heads == 0) return;
   for (std::int64_t b = 0; b < p.batch; ++b) {

@@ -9,7 +9,7 @@
 namespace heed {
 
 /// Calls function(j, x, value) for the values of a block of keys that are infinite or NaN; row(j)
-/// is where those of key j lie.
+/// is where the values of key j lie.
 template <class Row, class Function>
 void each_special(std::size_t keys, std::size_t features, Row&& row, Function&& function) {
   for (std::size_t j = 0; j < keys; ++j) {
@@ -45,7 +45,7 @@ ValueView<Real> from_key(const ProductKernels<Real>& products, ValueView<Real> v
   return values;
 }
 
-/// accumulators += probabilities times values, for those of the block's keys that vectors need;
+/// accumulators += probabilities times values, for the keys of the block that vectors need;
 /// `values` begins with the block.
 template <class Real>
 void accumulate(const ProductKernels<Real>& products, const Panel<Real>& panel,
@@ -91,16 +91,8 @@ class Values {
     return packed_view(products_, to, keys);
   }
 
-  /// accumulators += probabilities times values; `values` begins with the block.
-  void accumulate(const Panel<Real>& panel, const RowState<Real>& state,
-                  const ValueView<Real>& values, const KeyBlock& block, const KeyRanges& needed,
-                  const Real* probs) const {
-    heed::accumulate(products_, panel, state, values, block, needed, probs,
-                     on_.problem.value_features);
-  }
-
-  /// The same for a block with masked pairs and values that are infinite or NaN. Such values are
-  /// taken out, and added by hand to the rows that attend them; see Scores::attended.
+  /// accumulate() for a block with masked pairs and values that are infinite or NaN. Such values
+  /// are taken out, and added by hand to the rows that attend them; see Scores::attended.
   void accumulate_isolated(const Panel<Real>& panel, const RowState<Real>& state,
                            const RowsView<Real>& values, const KeyBlock& block,
                            const KeyRanges& needed, const Real* probs, const Real* attended) const {
@@ -125,7 +117,7 @@ class Values {
           function);
     };
     each([&](std::size_t j, std::size_t x, Real) { clear(j, x); });
-    accumulate(panel, state, view, block, needed, probs);
+    accumulate(products_, panel, state, view, block, needed, probs, on_.problem.value_features);
     each([&](std::size_t j, std::size_t x, Real value) {
       const std::size_t at = j * panel.pitch;
       add_special(value, attended + at, probs + at, panel.rows,

@@ -73,19 +73,22 @@ const Real* readable(const KernelTable<Real>& kernels, const Layout& layout, con
 }
 
 /// The other way: to[i][x] = columns[x][i] / sum[i] for `rows` lanes of a panel. Rows of another
-/// type are narrowed in `buffer`, [rows][count]. `past_caches` as of the kernel.
+/// type are narrowed in `buffer`, [rows][count]. `past_caches` as of the kernel; `wanted`: of which
+/// rows alone, unless it is nullptr.
 template <class Real>
 void store_columns(const KernelTable<Real>& kernels, const Real* columns, const Real* sum,
                    std::size_t count, std::byte* const* to, std::size_t rows, std::size_t vectors,
-                   const Layout& layout, Real* buffer, bool past_caches = false) {
-  const bool in_place = layout.type == kTypeOf<Real>;
+                   const Layout& layout, Real* buffer, bool past_caches = false,
+                   const bool* wanted = nullptr) {
+  const bool in_place = layout.type == kTypeOf<Real> && wanted == nullptr;
   Real* out[kMaxPanel] = {};
   for (std::size_t i = 0; i < rows; ++i)
     out[i] = in_place ? reinterpret_cast<Real*>(to[i]) : buffer + i * count;
   kernels.panels.finish(vectors, columns, sum, count, out, rows,
                         in_place ? layout.strides.feature : 1, past_caches && in_place);
   for (std::size_t i = 0; i < rows && !in_place; ++i)
-    kernels.numbers.write(layout.type, out[i], count, to[i], layout.strides.feature);
+    if (wanted == nullptr || wanted[i])
+      kernels.numbers.write(layout.type, out[i], count, to[i], layout.strides.feature);
 }
 
 }  // namespace heed

@@ -31,75 +31,8 @@ namespace {
 /// Keys whose gradients one task writes, where splits are apart.
 constexpr std::int64_t kKeysPerTask = 256;
 
-/// Whether numbers of bfloat16 are finite.
-bool all_finite(const std::byte* row, std::int64_t stride, std::int64_t count) {
-  constexpr std::uint16_t kExponent = 0x7f80;
-  const auto* const bits = reinterpret_cast<const std::uint16_t*>(row);
-  // Of exponents with all bits, and of no others, the sum with 0x80 reaches the sign.
-  const auto sum = [](std::uint16_t x) {
-    return static_cast<std::uint16_t>((x & kExponent) + 0x80);
-  };
-  constexpr auto kMany = static_cast<std::int64_t>(kVectorised);
-  std::uint16_t many[kVectorised] = {};
-  std::int64_t x = 0;
-  for (; stride == 1 && x + kMany <= count; x += kMany)
-    for (std::size_t c = 0; c < kVectorised; ++c)
-      many[c] |= sum(bits[x + static_cast<std::int64_t>(c)]);
-  std::uint16_t found = 0;
-  for (; x < count; ++x) found |= sum(bits[x * stride]);
-  for (const std::uint16_t some : many) found |= some;
-  return (found & 0x8000) == 0;
-}
-
-/// Whether all that a key head's gradients are made of is finite, so that a probability of 0 keeps
-/// from each row what it does not attend. Other heads are computed without pairs, all of their
-/// rows: which of the two depends on the head alone, not on tiles and threads.
-bool pairs_suffice(const heed_attention_backward_plan& plan, const BackwardArgs& args,
-                   const Sequence& sequence, std::int64_t key_head) {
-  const Problem& p = plan.problem.attention;
-  const heed_attention_args& given = args.attention;
-  const auto rows_are = [&](const void* data, const Layout& layout, std::int64_t head,
-                            std::int64_t begin, std::int64_t rows, std::int64_t features) {
-    for (std::int64_t i = begin; i < begin + rows; ++i)
-      if (!all_finite(row_at(data, layout, sequence.batch, head, i), layout.strides.feature,
-                      features))
-        return false;
-    return true;
-  };
-  const auto numbers_are = [&](const void* data, const Layout& layout, std::int64_t head,
-                               double lowest) {
-    for (std::int64_t i = 0; data != nullptr && i < sequence.query_length; ++i) {
-      const double number =
-          number_at(*plan.context->kernels, layout.type,
-                    row_at(data, layout, sequence.batch, head, sequence.query_begin + i));
-      if (!(number >= lowest && number <= std::numeric_limits<double>::max())) return false;
-    }
-    return true;
-  };
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (!rows_are(given.key, p.key, key_head, sequence.key_begin, sequence.key_length, p.features) ||
-      !rows_are(given.value, p.value, key_head, sequence.key_begin, sequence.key_length,
-                p.value_features))
-    return false;
-  const std::int64_t group = plan.attention.pack_heads;
-  for (std::int64_t head = key_head * group; head < (key_head + 1) * group; ++head) {
-    const auto queries_are = [&](const void* data, const Layout& layout, std::int64_t features) {
-      return rows_are(data, layout, head, sequence.query_begin, sequence.query_length, features);
-    };
-    if (!queries_are(given.query, p.query, p.features) ||
-        !queries_are(args.given.grad_out, plan.problem.grad_out, p.value_features))
-      return false;
-    // A row that attends nothing has an lse of -infinity.
-    if (!numbers_are(given.lse, p.lse, head, -kInfinity) ||
-        !numbers_are(args.given.grad_lse, plan.problem.grad_lse, head,
-                     -std::numeric_limits<double>::max()))
-      return false;
-  }
-  return true;
-}
-
-/// Gradients that are one number, or one per head: sums over rows, in order. `terms` are those of
-/// all rows.
+/// Gradients that are one number, or one per head: sums over rows, in order. `terms`: of all
+/// rows.
 template <class Real>
 void write_numbers(const heed_attention_backward_plan& plan, const BackwardArgs& args,
                    const RowTerms* terms) {
@@ -149,7 +82,7 @@ class Backward {
   /// All splits of a pack, and its keys.
   void add_pack(std::int64_t pack, std::byte* slab) const {
     const Sequence sequence = sequence_of_pack(pack);
-    const Split<Real> rows = split(sequence, pack, slab, multiplies_pairs(sequence, pack));
+    const Split<Real> rows = split(sequence, pack, slab, multiplies_pairs(sequence, pack, slab));
     auto* const total = plan_.buffer<Real>(slab, &BackwardSlab::sums);
     Real* const latest = total + plan_.sum_values;
     std::fill_n(total, plan_.sum_values, Real{0});
@@ -168,7 +101,7 @@ class Backward {
     const std::int64_t pack = task % plan_.packs;
     const std::int64_t s = plan_.splits - 1 - task / plan_.packs;
     const Sequence sequence = sequence_of_pack(pack);
-    const Split<Real> rows = split(sequence, pack, slab, multiplies_pairs(sequence, pack));
+    const Split<Real> rows = split(sequence, pack, slab, multiplies_pairs(sequence, pack, slab));
     if (s >= rows.splits()) return;
     Real* const sums = sums_of(pack) + s * plan_.sum_values;
     std::fill_n(sums, plan_.sum_values, Real{0});
@@ -206,15 +139,63 @@ class Backward {
                     bool pairs) const {
     return {plan_, args_, sequence, head_of(pack), slab, terms_, pairs};
   }
-  bool multiplies_pairs(const Sequence& sequence, std::int64_t pack) const {
-    return plan_.pairs && pairs_suffice(plan_, args_, sequence, head_of(pack));
+
+  /// Whether pairs of bfloat16 are multiplied: where all inputs of a key head's gradients are
+  /// finite, so that a probability of 0 keeps from each row the keys that it does not attend. Other
+  /// heads are computed without pairs, all of their rows: which of the two depends on the head
+  /// alone, not on tiles and threads.
+  bool multiplies_pairs(const Sequence& sequence, std::int64_t pack, std::byte* slab) const {
+    if (!plan_.pairs) return false;
+    const heed_attention_args& given = args_.attention;
+    const std::int64_t key_head = head_of(pack);
+    const auto rows_are = [&](const void* data, const Layout& layout, std::int64_t head,
+                              std::int64_t begin, std::int64_t rows, std::int64_t features) {
+      const auto count = static_cast<std::size_t>(features);
+      Real* const row = plan_.buffer<Real>(slab, &BackwardSlab::rows);
+      for (std::int64_t i = begin; i < begin + rows; ++i) {
+        const std::byte* const at = row_at(data, layout, sequence.batch, head, i);
+        if (!kernels_.numbers.all_finite(readable(kernels_, layout, at, count, row), count))
+          return false;
+      }
+      return true;
+    };
+    const auto numbers_are = [&](const void* data, const Layout& layout, std::int64_t head,
+                                 double lowest) {
+      for (std::int64_t i = 0; data != nullptr && i < sequence.query_length; ++i) {
+        const double number =
+            number_at(*plan_.context->kernels, layout.type,
+                      row_at(data, layout, sequence.batch, head, sequence.query_begin + i));
+        if (!(number >= lowest && number <= std::numeric_limits<double>::max())) return false;
+      }
+      return true;
+    };
+    const auto keys_are = [&](const void* data, const Layout& layout, std::int64_t features) {
+      return rows_are(data, layout, key_head, sequence.key_begin, sequence.key_length, features);
+    };
+    if (!keys_are(given.key, problem_.key, problem_.features) ||
+        !keys_are(given.value, problem_.value, problem_.value_features))
+      return false;
+    const std::int64_t group = plan_.attention.pack_heads;
+    for (std::int64_t head = key_head * group; head < (key_head + 1) * group; ++head) {
+      const auto queries_are = [&](const void* data, const Layout& layout, std::int64_t features) {
+        return rows_are(data, layout, head, sequence.query_begin, sequence.query_length, features);
+      };
+      // A row that attends nothing has an lse of -infinity.
+      constexpr double kLowest = std::numeric_limits<double>::lowest();
+      if (!queries_are(given.query, problem_.query, problem_.features) ||
+          !queries_are(args_.given.grad_out, plan_.problem.grad_out, problem_.value_features) ||
+          !numbers_are(given.lse, problem_.lse, head, -std::numeric_limits<double>::infinity()) ||
+          !numbers_are(args_.given.grad_lse, plan_.problem.grad_lse, head, kLowest))
+        return false;
+    }
+    return true;
   }
   Real* sums_of(std::int64_t pack) const {
     return reinterpret_cast<Real*>(workspace_ + plan_.sums) +
            pack * plan_.splits * plan_.sum_values;
   }
 
-  // The sums of a split: those of its keys, then those of its values.
+  // The sums of a split: of its keys, then of its values.
   KeySums<Real> keys_of(Real* sums, const Sequence& sequence) const {
     return {sums, static_cast<std::size_t>(sequence.key_length)};
   }
@@ -227,7 +208,7 @@ class Backward {
   /// The key head of a pack: its number within its sequence.
   std::int64_t head_of(std::int64_t pack) const { return pack % plan_.attention.packs(); }
 
-  /// Those past the sequence's length too.
+  /// Keys past the sequence's length count, too.
   std::int64_t all_keys_of(const Sequence& sequence) const {
     const std::int32_t* const offsets = args_.attention.cu_seqlens_k;
     return offsets == nullptr ? problem_.key_length
@@ -354,13 +335,9 @@ void print_run(const heed_attention_backward_plan& plan, const heed_attention_ba
   const BackwardArgs args(given);
   const Problem& p = plan.problem.attention;
   const heed_context& c = *plan.context;
-  tell(
-      "attention backward B%lld H%lld Hkv%lld Lq%lld Lkv%lld D%lld Dv%lld%s, %s %s x%u, %lld "
-      "tasks, %.3f ms, %.1f GFLOP/s",
-      lld(p.batch), lld(p.query_heads), lld(p.key_heads), lld(p.query_length), lld(p.key_length),
-      lld(p.features), lld(p.value_features), options_of(p, args.attention).c_str(),
-      c.kernels->f32.isa, c.threads.name, plan.workers, lld(plan.tasks), seconds * 1e3,
-      seconds > 0 ? plan.flops / seconds * 1e-9 : 0.0);
+  tell("attention backward %s%s, %s %s x%u, %lld tasks, %.3f ms, %.1f GFLOP/s", sizes_of(p).c_str(),
+       options_of(p, args.attention).c_str(), c.kernels->f32.isa, c.threads.name, plan.workers,
+       lld(plan.tasks), seconds * 1e3, seconds > 0 ? plan.flops / seconds * 1e-9 : 0.0);
 }
 
 }  // namespace heed

@@ -198,7 +198,7 @@ class BiasTile {
   const Problem& problem_ = plan_.problem.attention;
   const PanelKernels<Real>& panels_ = kernels_of<Real>(*plan_.context->kernels).panels;
   const std::int64_t pitch_ = plan_.attention.panel_rows;
-  std::int64_t panel_, head_, batch_;  ///< the first of those that it repeats over
+  std::int64_t panel_, head_, batch_;  ///< the first that it repeats over
   std::int64_t first_key_, keys_;      ///< of the bias
   std::size_t laid_pitch_ = 0;         ///< of the bias in lanes; 0: it is not there
 };

@@ -79,7 +79,7 @@ struct GradPanel : Panel<Real> {
   Real* probs;      ///< [key_block][pitch]: scores, then probabilities, of a block of keys
   Real* gradients;  ///< [key_block][pitch], of probabilities, then of scores
   Real* lse_whole;  ///< [pitch] log2 units: the nearest whole number of the log-sum-exp ...
-  Real* lse_rest;   ///< ... and what is left of it
+  Real* lse_rest;   ///< ... and the rest
   Real* shift;      ///< [pitch] comes off scores first, where the log-sum-exp is far from 0; else 0
   Real* delta;      ///< [pitch]
   bool* finite;     ///< whether a probability of 0 times any of this is 0
@@ -102,7 +102,7 @@ struct KeyTile {
   RowsView<Real> key, value;
 };
 
-/// What a split adds to.
+/// The sums that a split adds to.
 template <class Real>
 struct SplitSums {
   KeySums<Real> keys, values;

@@ -17,7 +17,7 @@ constexpr std::int64_t kPacksPerThread = 2;
 
 /// A query block is a split, or so many rows of it. Each block reads all keys and values and adds
 /// to their sums, from memory where a head is long: blocks of 96 rows cost 10 % at 4,096 keys of
-/// 128 features, although their panels fit the L2 cache and those of 512 rows do not.
+/// 128 features, although their panels fit the L2 cache and panels of 512 rows do not.
 constexpr std::int64_t kBlockRows = kSplitRows;
 
 /// Products over rows are as deep as a run of panels has rows. Pairs take half as long for a row,
@@ -57,10 +57,7 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.query_columns = numbers(rows, features);
   slab.grad_columns = numbers(rows, value_features);
   slab.grad_query = numbers(rows, accumulator_rows(p.features, p.key_length));
-  slab.lse_whole = numbers(rows, 1);
-  slab.lse_rest = numbers(rows, 1);
-  slab.shift = numbers(rows, 1);
-  slab.delta = numbers(rows, 1);
+  slab.softmax = numbers(rows, 4);
   slab.row_sum = numbers(widths.panel, 1);
   slab.summed = offsets.take(plan.block_panels, 1, sizeof(Summed));
   slab.finite = offsets.take(plan.block_panels, 1, sizeof(bool));

@@ -10,18 +10,15 @@
 namespace heed {
 
 /// Offsets, in bytes, into what one thread works in beside the slab of the attention. A query block
-/// is what is held against a tile of keys at a time.
+/// meets one tile of keys at a time.
 struct BackwardSlab {
   std::size_t query;          ///< panels of the query block, [panel][query_lines][pitch], scaled
   std::size_t grad_out;       ///< likewise, [panel][grad_lines][pitch]
   std::size_t query_columns;  ///< the same rows, see GradPanel
   std::size_t grad_columns;
-  std::size_t grad_query;  ///< accumulators, [panel][accumulator_rows][pitch]
-  std::size_t lse_whole;   ///< [rows of the query block], see GradPanel
-  std::size_t lse_rest;
-  std::size_t shift;
-  std::size_t delta;
-  std::size_t row_sum;      ///< a panel's, unused but by folding
+  std::size_t grad_query;   ///< accumulators, [panel][accumulator_rows][pitch]
+  std::size_t softmax;      ///< four numbers of every row, see GradPanel
+  std::size_t row_sum;      ///< a panel's, folding alone uses it
   std::size_t summed;       ///< [panels] bytes, Summed
   std::size_t finite;       ///< [panels] bool, GradPanel::finite
   std::size_t scores;       ///< GradPanel::probs of the panels of a run, block_values each
@@ -49,7 +46,7 @@ inline constexpr std::int64_t kMostSplits = 8;
 /// one that repeats, for a panel of rows, or the one, and so on.
 enum class BiasAxis : std::uint8_t { kBatch, kHeads, kRows, kKeys };
 
-/// What a query row adds to the gradients that are one number, and those of a head; all but sink
+/// A query row's share of the gradients that are one number, or one per head; all except sink are
 /// times temperature.
 struct RowTerms {
   double slope, scale, temperature, sink;
@@ -101,8 +98,8 @@ struct heed_attention_backward_plan {
   bool bias_repeats(heed::BiasAxis axis) const {
     return problem.bias_sizes[static_cast<int>(axis)] == 1;
   }
-  /// How many tiles there are along an axis, and how many of those that a bias without repeats
-  /// would have are in one of them.
+  /// How many tiles there are along an axis, and how many tiles of a bias without
+  /// repeats are in one of them.
   std::int64_t bias_tiles(heed::BiasAxis axis) const {
     return bias_repeats(axis) ? 1 : bias_steps(axis);
   }

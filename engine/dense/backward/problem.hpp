@@ -1,5 +1,5 @@
 // One problem of gradients: the descriptor after its defaults are filled in and its fields are
-// checked, and its tensors, beside those of the attention itself.
+// checked, and its tensors, beside the tensors of the attention itself.
 #pragma once
 
 #include "api/heed.h"
@@ -22,7 +22,7 @@ void check_differentiable(const heed_attention_desc& desc);
 /// Throws an Error that names the field, its value and the bound.
 BackwardProblem validate(const heed_attention_backward_desc& desc);
 
-/// The arguments of a run, with those of its attention as this library knows them.
+/// The arguments of a run, and the arguments of its attention as this library knows them.
 struct BackwardArgs {
   heed_attention_backward_args given;
   heed_attention_args attention;

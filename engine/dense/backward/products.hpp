@@ -30,7 +30,8 @@ class Products {
   }
 
   /// Adds what ScoreGradients left in the panel to its queries, and to keys and values together
-  /// with other panels: those that the run holds come first. `excludes`: some pairs may not attend.
+  /// with other panels, of which the panels in the run come first. `excludes`: some pairs may not
+  /// attend.
   void add(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
            bool excludes, const SplitSums<Real>& sums, PanelRun<Real>& run) const {
     const bool apart = excludes && !rows_.pairs && !(*panel.finite && finite(tile, block));
@@ -120,7 +121,7 @@ class Products {
 
   /// The same of pairs of rows: `left` is rounded to bfloat16, and is what values are to panels.
   /// Rows come in whole groups of `depth` and keys in groups, 0 before the first and past the last:
-  /// those add nothing to other sums.
+  /// which add nothing to other sums.
   void add_pairs(const PanelRun<Real>& run, Real* GradPanel<Real>::*left,
                  Real* GradPanel<Real>::*columns, std::int64_t features,
                  const KeySums<Real>& sums) const {
@@ -158,7 +159,7 @@ class Products {
     });
   }
 
-  /// The same pair by pair, leaving out those that do not attend: 0 * NaN would be NaN. Sums go on
+  /// The same score by score, without pairs that do not attend: 0 * NaN would be NaN. Sums go on
   /// from where they were, key by key and for each key row by row. That rounds otherwise than
   /// add_columns(), but which of them a block of a panel takes depends on its own rows and keys
   /// alone: no tile, task or thread can be seen in the bits.

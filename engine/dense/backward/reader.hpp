@@ -80,10 +80,10 @@ class Reader {
     const std::int64_t slot = place.index % rows_.plan.run_panels * rows_.plan.block_values;
     panel.probs = rows_.buffer(&BackwardSlab::scores) + slot;
     panel.gradients = rows_.buffer(&BackwardSlab::gradients) + slot;
-    panel.lse_whole = rows_.buffer(&BackwardSlab::lse_whole) + before;
-    panel.lse_rest = rows_.buffer(&BackwardSlab::lse_rest) + before;
-    panel.shift = rows_.buffer(&BackwardSlab::shift) + before;
-    panel.delta = rows_.buffer(&BackwardSlab::delta) + before;
+    panel.lse_whole = rows_.buffer(&BackwardSlab::softmax) + 4 * before;
+    panel.lse_rest = panel.lse_whole + panel.pitch;
+    panel.shift = panel.lse_rest + panel.pitch;
+    panel.delta = panel.shift + panel.pitch;
     panel.finite = reinterpret_cast<bool*>(rows_.buffer(&BackwardSlab::finite)) + place.index;
     return panel;
   }
@@ -99,10 +99,7 @@ class Reader {
 
     Real* const rows = rows_.buffer(&BackwardSlab::rows);
     Real* const spare = rows + panel.rows * std::max(features, value_features);
-    std::fill_n(panel.lse_whole, panel.pitch, Real{0});
-    std::fill_n(panel.lse_rest, panel.pitch, Real{0});
-    std::fill_n(panel.shift, panel.pitch, Real{0});
-    std::fill_n(panel.delta, panel.pitch, Real{0});
+    std::fill_n(panel.lse_whole, 4 * panel.pitch, Real{0});
     bool far[kMaxPanel] = {};
     const Layout& layout = rows_.plan.problem.grad_out;
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
@@ -162,7 +159,7 @@ class Reader {
     panel.lse_rest[i] = static_cast<Real>(rest - whole);
   }
 
-  /// What softmax knows of row i. True if its log-sum-exp has lost digits.
+  /// Reads the log-sum-exp and delta of row i. True if its log-sum-exp has lost digits.
   bool read_row(const GradPanel<Real>& panel, std::size_t i, const Real* grad_out,
                 Real* spare) const {
     const std::int64_t r = panel.first + static_cast<std::int64_t>(i);
@@ -197,8 +194,8 @@ class Reader {
   }
 
   /// Sums the probabilities of rows again whose log-sum-exp has lost digits. Where it is that of
-  /// these keys, as far as its digits tell, what is found replaces it; else it is that of more
-  /// keys, and stays.
+  /// these keys, as far as its digits tell, the sum replaces it; else it is the log-sum-exp
+  /// of more keys, and stays.
   void weigh_far_rows(const GradPanel<Real>& panel, const bool* far) const {
     alignas(kAlignment) Real row_max[kMaxPanel];
     alignas(kAlignment) Real row_sum[kMaxPanel];

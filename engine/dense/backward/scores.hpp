@@ -65,7 +65,7 @@ class ScoreGradients {
   }
 
  private:
-  /// The caller's derivative. A pair whose probability is 0 has no gradient, whatever that is.
+  /// Calls the caller's derivative. A pair whose probability is 0 has no gradient all the same.
   void call_function(const GradPanel<Real>& panel, const KeyBlock& block) const {
     Real* const gradients = panel.gradients;
     before_function_.show(panel, block, rows_.buffer(&BackwardSlab::before),
@@ -77,7 +77,7 @@ class ScoreGradients {
       if (probs[at] == 0) gradients[at] = 0;
   }
 
-  /// Takes out what a bias of -inf excludes: added to a score of +inf or NaN it leaves NaN.
+  /// Takes out pairs that a bias of -inf excludes: added to a score of +inf or NaN it leaves NaN.
   void exclude(const GradPanel<Real>& panel, const KeyBlock& block) const {
     Real* const probs = panel.probs;
     Real* const gradients = panel.gradients;
@@ -86,14 +86,14 @@ class ScoreGradients {
       if (attended[at] == kExcluded<Real>) probs[at] = gradients[at] = 0;
   }
 
-  /// Takes out of scores what rows have in common, far from 0.
+  /// Takes out of scores the common distance of a row from 0.
   void shift(const GradPanel<Real>& panel, const KeyBlock& block) const {
     for (std::size_t i = 0; i < panel.rows; ++i)
       for (std::size_t j = 0; panel.shift[i] != 0 && j < block.keys; ++j)
         panel.probs[j * panel.pitch + i] -= panel.shift[i];
   }
 
-  /// Adds what number(r, j, gradient) says of every pair to a term of its row, in order of keys.
+  /// Adds gradient times number(i, j, row) of every pair to a term of its row, in order of keys.
   template <class Number>
   void add_terms(const GradPanel<Real>& panel, const KeyBlock& block, double RowTerms::*term,
                  Number&& number) const {
@@ -108,7 +108,7 @@ class ScoreGradients {
     });
   }
 
-  /// What attention is computed from, without the score function.
+  /// The arguments of the attention without the score function.
   static heed_attention_args without_function(heed_attention_args args) {
     args.score_function = nullptr;
     args.score_user = nullptr;

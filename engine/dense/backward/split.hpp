@@ -1,5 +1,5 @@
-// Some query rows of a pack against its keys: the gradients of their queries, and what they add to
-// those of keys and values.
+// Some query rows of a pack against its keys: they write the gradients of their queries, and add to
+// the gradients of keys and values.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class Split {
               pairs},
         panels_(plan.split_rows(sequence) / plan.attention.panel_rows) {}
 
-  /// Of this sequence.
+  /// How many splits the sequence has.
   std::int64_t splits() const { return ceil_div(cut_.panels(), panels_); }
 
   /// Writes what the rows of a split have for themselves, and adds the rest to the sums.
@@ -112,7 +112,7 @@ class Split {
                   run);
   }
 
-  /// The gradients of scores with their biases are those of the biases.
+  /// The gradients of scores with their biases are the gradients of the biases.
   void write_bias(const GradPanel<Real>& panel, const KeyBlock& block) const {
     std::byte* to[kMaxPanel];
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
