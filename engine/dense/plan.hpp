@@ -68,8 +68,8 @@ struct Decode {
   std::int64_t block_of(std::int64_t keys) const {
     return keys >= many_keys ? turn_keys : block_keys;
   }
-  std::int64_t
-      partial_values;    ///< of a chunk's partial result: row_max, row_sum and sums of every row
+  /// Values of a chunk's partial result: row_max, row_sum and sums of every row.
+  std::int64_t partial_values;
   std::size_t partials;  ///< offset into the workspace: partial results [pack][chunk]
 };
 

@@ -54,10 +54,7 @@ class Prefill {
       key_begin = std::min(key_begin, panel.key_begin);
       key_end = std::max(key_end, panel.key_end);
     });
-    if (kept_.keeps())
-      attend_by_panel(tile(key_begin, key_end, packs(block_.panels)), key_end);
-    else
-      attend_by_tile(key_begin, key_end, next);
+    kept_.keeps() ? attend_by_panel(key_begin, key_end) : attend_by_tile(key_begin, key_end, next);
     if (products_.depth == 1 || on_.problem.hard) return;
     for (std::int64_t p = 0; p < block_.panels; ++p) attend_without_pairs(p);
   }
@@ -88,8 +85,8 @@ class Prefill {
 
   /// Tile by tile, each of which all panels read.
   void attend_by_tile(std::int64_t key_begin, std::int64_t key_end, const QueryBlock* next) const {
-    for (std::int64_t k = key_begin; k < key_end;) {
-      Tile tile = this->tile(k, key_end, packs(block_.panels));
+    each_block(key_begin, key_end, on_.plan.tile_kv, [&](const KeyBlock& keys) {
+      Tile tile = {keys.begin, keys.end(), packs(block_.panels)};
       std::optional<Ahead> ahead;
       if (on_.plan.tasks > 1 && tile.begin == key_begin && tile.end == key_end) {
         block_.find_ahead(on_.args, next, ahead.emplace());
@@ -98,8 +95,7 @@ class Prefill {
       each_panel([&](const Panel<Real>& panel) {
         on_.problem.hard ? choose(panel, tile) : attend_tile(panel, tile);
       });
-      k = tile.end;
-    }
+    });
     each_panel([&](const Panel<Real>& panel) {
       if (on_.problem.hard) return write_chosen(panel);
       finish(panel);
@@ -107,11 +103,14 @@ class Prefill {
     });
   }
 
-  /// Panel by panel, because the probabilities of one are kept for the weights. `tile` is the first
-  /// one; it serves all panels if it has all keys.
-  void attend_by_panel(Tile tile, std::int64_t key_end) const {
+  /// Panel by panel, because the probabilities of one are kept for the weights. If one tile has all
+  /// keys, it serves all panels.
+  void attend_by_panel(std::int64_t key_begin, std::int64_t key_end) const {
+    const std::int64_t size = on_.plan.tile_kv;
+    const bool one = round_down(key_begin, size) + size >= key_end;
+    Tile tile = {key_begin, key_end, packs(block_.panels)};
     each_panel([&](const Panel<Real>& panel) {
-      if (tile.end >= key_end)
+      if (one)
         attend_tile(panel, tile);
       else
         attend_keys(panel, packs(1), false);
@@ -247,11 +246,6 @@ class Prefill {
     *panel.summed = Summed::kNothing;
     panel.begin_sums(static_cast<const Real*>(on_.args.sinks));
     if (on_.problem.hard) argmax(panel).begin(panel.pitch, panel.rows);
-  }
-
-  /// The tile that begins with key k. Where it ends depends on no panel.
-  Tile tile(std::int64_t k, std::int64_t end, bool packed) const {
-    return {k, std::min(round_down(k, on_.plan.tile_kv) + on_.plan.tile_kv, end), packed};
   }
 
   void load(Tile& tile) const {

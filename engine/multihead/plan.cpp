@@ -222,18 +222,12 @@ void tell_run(const Told& run, double seconds) {
   const heed_context& c = run.context;
   Text precision;
   if (run.precision != Precision::kExact) precision.add(" %s", name_of(run.precision));
-  tell(
-      "%s B%lld H%lld Hkv%lld Lq%lld Lkv%lld D%lld Dv%lld widths "
-      "%lld,%lld->%lld %s%s%s, "
-      "%s product, %s%s %s x%u, %.3f ms, %.1f GFLOP/s",
-      run.what, static_cast<long long>(a.batch), static_cast<long long>(a.query_heads),
-      static_cast<long long>(a.key_heads), static_cast<long long>(a.query_length),
-      static_cast<long long>(a.key_length), static_cast<long long>(a.features),
-      static_cast<long long>(a.value_features), static_cast<long long>(p.width_query),
-      static_cast<long long>(p.width_key), static_cast<long long>(p.width_out), name_of(p.combine),
-      options_of(a, read_attention_args(run.args)).c_str(), run.kept, name_of(c.backend),
-      c.kernels->f32.isa, precision.c_str(), c.threads.name, run.workers, seconds * 1e3,
-      seconds > 0 ? run.flops / seconds * 1e-9 : 0.0);
+  tell("%s %s widths %lld,%lld->%lld %s%s%s, %s product, %s%s %s x%u, %.3f ms, %.1f GFLOP/s",
+       run.what, sizes_of(a).c_str(), static_cast<long long>(p.width_query),
+       static_cast<long long>(p.width_key), static_cast<long long>(p.width_out), name_of(p.combine),
+       options_of(a, read_attention_args(run.args)).c_str(), run.kept, name_of(c.backend),
+       c.kernels->f32.isa, precision.c_str(), c.threads.name, run.workers, seconds * 1e3,
+       seconds > 0 ? run.flops / seconds * 1e-9 : 0.0);
 }
 
 }  // namespace

@@ -150,12 +150,14 @@ class Backward {
     const std::int64_t key_head = head_of(pack);
     const auto rows_are = [&](const void* data, const Layout& layout, std::int64_t head,
                               std::int64_t begin, std::int64_t rows, std::int64_t features) {
-      const auto count = static_cast<std::size_t>(features);
+      // In whole vectors, of which the last is filled up with 0.
+      const std::int64_t padded = round_up(features, std::int64_t{kernels_.panels.lanes});
       Real* const row = plan_.buffer<Real>(slab, &BackwardSlab::rows);
+      std::fill_n(row, padded, Real{0});
       for (std::int64_t i = begin; i < begin + rows; ++i) {
-        const std::byte* const at = row_at(data, layout, sequence.batch, head, i);
-        if (!kernels_.numbers.all_finite(readable(kernels_, layout, at, count, row), count))
-          return false;
+        kernels_.numbers.read(layout.type, row_at(data, layout, sequence.batch, head, i),
+                              layout.strides.feature, static_cast<std::size_t>(features), row);
+        if (!kernels_.numbers.all_finite(row, static_cast<std::size_t>(padded))) return false;
       }
       return true;
     };
@@ -190,6 +192,7 @@ class Backward {
     }
     return true;
   }
+
   Real* sums_of(std::int64_t pack) const {
     return reinterpret_cast<Real*>(workspace_ + plan_.sums) +
            pack * plan_.splits * plan_.sum_values;
@@ -302,8 +305,9 @@ void run_plan(const heed_attention_backward_plan& plan, const heed_attention_bac
     const auto bias = [&](std::int64_t tile, std::byte* slab) {
       return BiasTile<Real>(plan, args, tile, slab);
     };
-    const std::int64_t tiles = args.given.grad_bias != nullptr ? plan.bias_tasks() : 0;
-    const bool own = plan.bias_is_own();
+    const BiasTiling tiling(plan);
+    const std::int64_t tiles = args.given.grad_bias != nullptr ? tiling.tiles() : 0;
+    const bool own = tiling.is_own();
     if (own) each(tiles, [&](std::int64_t tile, std::byte* slab) { bias(tile, slab).clear(); });
     if (plan.problem.attention.query_heads == 0 && plan.bytes > 0) backward.write_unattended(space);
     if (plan.apart) {
@@ -316,7 +320,7 @@ void run_plan(const heed_attention_backward_plan& plan, const heed_attention_bac
     if (plan.bias_apart) {
       auto* const sums = reinterpret_cast<Real*>(space + plan.bias_sums);
       const std::int64_t parts = plan.bias_parts;
-      const std::int64_t values = plan.bias_values().value();
+      const std::int64_t values = tiling.tile_values.value();
       each(tiles * parts, [&](std::int64_t task, std::byte* slab) {
         bias(task / parts, slab).add_part(task % parts, sums + task * values);
       });

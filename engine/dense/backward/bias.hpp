@@ -41,18 +41,18 @@ class BiasTile {
   BiasTile(const heed_attention_backward_plan& plan, const BackwardArgs& args, std::int64_t tile,
            std::byte* slab)
       : plan_(plan), args_(args), slab_(slab) {
-    const auto take = [&](BiasAxis axis) {
-      const std::int64_t index = tile % plan.bias_tiles(axis);
-      tile /= plan.bias_tiles(axis);
+    const auto take = [&](BiasTiling::Axis axis) {
+      const std::int64_t index = tile % tiling_.along(axis);
+      tile /= tiling_.along(axis);
       return index;
     };
-    const std::int64_t keys = take(BiasAxis::kKeys);
-    panel_ = take(BiasAxis::kRows);
-    head_ = take(BiasAxis::kHeads);
-    batch_ = take(BiasAxis::kBatch);
+    const std::int64_t keys = take(BiasTiling::kKeys);
+    panel_ = take(BiasTiling::kRows);
+    head_ = take(BiasTiling::kHeads);
+    batch_ = take(BiasTiling::kBatch);
     first_key_ = keys * plan.bias_keys;
     keys_ =
-        repeats(BiasAxis::kKeys) ? 1 : std::min(plan.bias_keys, problem_.key_length - first_key_);
+        repeats(BiasTiling::kKeys) ? 1 : std::min(plan.bias_keys, problem_.key_length - first_key_);
   }
 
   /// Writes 0, unless gradients are added to what is there.
@@ -92,13 +92,13 @@ class BiasTile {
   Real* buffer(std::size_t BackwardSlab::*offset) const {
     return plan_.buffer<Real>(slab_, offset);
   }
-  bool repeats(BiasAxis axis) const { return plan_.bias_repeats(axis); }
+  bool repeats(BiasTiling::Axis axis) const { return tiling_.repeats(axis); }
   std::size_t values() const { return static_cast<std::size_t>(keys_ * pitch_); }
 
   /// Transposes the tile of the bias once for the heads and batch items whose sums follow.
   void lay_bias() {
     const heed_attention_args& args = args_.attention;
-    if (!plan_.shares_bias() || args.bias == nullptr || args.score_function != nullptr) return;
+    if (!tiling_.shares() || args.bias == nullptr || args.score_function != nullptr) return;
     const Sequence sequence = sequence_of(problem_, args, batch_);
     const HeadPack pack = {head_, 1, nullptr};
     const Scores<Real> scores({plan_.attention, args, sequence, slab_}, HEED_WEIGHTS_PROBABILITIES);
@@ -119,10 +119,10 @@ class BiasTile {
   /// Sums [keys][pitch] of a part of the repeats.
   void sum(std::int64_t part, Real* sums) const {
     std::fill_n(sums, values(), Real{0});
-    const std::int64_t all = plan_.bias_panels();
+    const std::int64_t all = tiling_.panels();
     const std::int64_t end = (part + 1) * all / plan_.bias_parts;
-    const std::int64_t of_head = plan_.bias_steps_in_tile(BiasAxis::kRows);
-    const std::int64_t of_item = plan_.bias_steps_in_tile(BiasAxis::kHeads) * of_head;
+    const std::int64_t of_head = tiling_.in_one(BiasTiling::kRows);
+    const std::int64_t of_item = tiling_.in_one(BiasTiling::kHeads) * of_head;
     for (std::int64_t n = part * all / plan_.bias_parts, next = 0; n < end; n = next) {
       // The part's panels of one head.
       next = std::min(n / of_head * of_head + of_head, end);
@@ -154,7 +154,7 @@ class BiasTile {
       }
       const Real* grad_out[kMaxPanel];
       reader.read(panel, grad_out);
-      const bool one = repeats(BiasAxis::kKeys);
+      const bool one = repeats(BiasTiling::kKeys);
       const std::int64_t last = one ? panel.key_end : first_key_ + keys_;
       each_block(std::max(first_key_, panel.key_begin), std::min(last, panel.key_end),
                  plan_.attention.tile_kv, [&](const KeyBlock& keys) {
@@ -175,13 +175,13 @@ class BiasTile {
     gradients.compute_biased(panel, tile, block, allowed);
     for (std::size_t j = 0; j < block.keys; ++j) {
       add_values(panel.gradients + j * panel.pitch, panel.rows, to);
-      if (!repeats(BiasAxis::kKeys)) to += pitch_;
+      if (!repeats(BiasTiling::kKeys)) to += pitch_;
     }
   }
 
   void write(Real* sums) const {
     const std::int64_t first = panel_ * pitch_;
-    const bool one = repeats(BiasAxis::kRows);  // row, to which all lanes add up
+    const bool one = repeats(BiasTiling::kRows);  // row, to which all lanes add up
     for (std::int64_t j = 0; j < keys_ && one; ++j)
       for (std::int64_t l = 1; l < pitch_; ++l) sums[j * pitch_] += sums[j * pitch_ + l];
     const std::int64_t rows = one ? 1 : std::min(pitch_, problem_.query_length - first);
@@ -198,6 +198,7 @@ class BiasTile {
   const Problem& problem_ = plan_.problem.attention;
   const PanelKernels<Real>& panels_ = kernels_of<Real>(*plan_.context->kernels).panels;
   const std::int64_t pitch_ = plan_.attention.panel_rows;
+  const BiasTiling tiling_{plan_};
   std::int64_t panel_, head_, batch_;  ///< the first that it repeats over
   std::int64_t first_key_, keys_;      ///< of the bias
   std::size_t laid_pitch_ = 0;         ///< of the bias in lanes; 0: it is not there

@@ -71,7 +71,7 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.finite_keys = offsets.take(plan.attention.tile_kv, 1, 1);
   slab.bias = numbers(plan.bias_keys, widths.panel);
   slab.bias_part = numbers(plan.bias_parts > 1 ? plan.bias_keys : 0, widths.panel);
-  slab.bias_lanes = numbers(plan.shares_bias() ? plan.bias_keys : 0, widths.panel);
+  slab.bias_lanes = numbers(BiasTiling(plan).shares() ? plan.bias_keys : 0, widths.panel);
   slab.bias_rows = numbers(plan.bias_keys, widths.panel + 1);
   slab.rows = numbers(widths.panel + 1, std::max(p.features, p.value_features));
   slab.sums = numbers(plan.apart ? 0 : 2, plan.sum_values);
@@ -118,8 +118,9 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   plan.flops =
       plan.attention.flops / (2.0 * static_cast<double>(p.features + p.value_features)) * products;
   plan.bias_keys = round_up(std::clamp(p.key_length, std::int64_t{1}, kBiasKeys), widths.step);
-  plan.bias_parts = std::clamp(plan.bias_panels() / kPanelsPerPart, std::int64_t{1}, kMostParts);
-  const std::int64_t bias = plan.bias_parts > 1 ? plan.bias_tasks() : 0;
+  const BiasTiling tiling(plan);
+  plan.bias_parts = std::clamp(tiling.panels() / kPanelsPerPart, std::int64_t{1}, kMostParts);
+  const std::int64_t bias = plan.bias_parts > 1 ? tiling.tiles() : 0;
   plan.bias_apart = bias > 0 && bias < kPacksPerThread * context.threads.count;
   const std::int64_t claims =
       std::max({plan.tasks, plan.packs, plan.bias_apart ? bias * plan.bias_parts : 0});
@@ -130,60 +131,16 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   plan.slab_bytes = plan.slab.bytes + plan.attention.slab.bytes;
 
   // Without query heads or batches there may be keys, and a bias to repeat, whose gradients are 0.
-  if (plan.packs == 0 && plan.bias_tasks() == 0 && (p.batch == 0 || p.key_heads == 0)) return plan;
+  if (plan.packs == 0 && tiling.tiles() == 0 && (p.batch == 0 || p.key_heads == 0)) return plan;
   Offsets offsets;
   offsets.take(plan.workers, static_cast<std::int64_t>(plan.slab_bytes), 1);
   plan.sums = offsets.take(plan.apart ? Size(plan.packs) * plan.splits : Size(0), plan.sum_values,
                            widths.bytes);
   plan.bias_sums = offsets.take(plan.bias_apart ? Size(bias) * plan.bias_parts : Size(0),
-                                plan.bias_values(), widths.bytes);
+                                tiling.tile_values, widths.bytes);
   plan.terms = offsets.take(Size(p.batch) * p.query_heads, p.query_length, sizeof(RowTerms));
   plan.bytes = static_cast<std::size_t>(checked(p, offsets.end(), "the workspace"));
   return plan;
 }
 
 }  // namespace heed
-
-using namespace heed;  // NOLINT(google-build-using-namespace): of the plan's members
-
-std::int64_t heed_attention_backward_plan::split_rows(const Sequence& sequence) const {
-  const std::int64_t rows = attention.pack_heads * sequence.query_length;
-  const std::int64_t wanted = std::max(kSplitRows, ceil_div(rows, kMostSplits));
-  return round_up(wanted, attention.panel_rows);
-}
-
-std::int64_t heed_attention_backward_plan::bias_steps(BiasAxis axis) const {
-  const Problem& p = problem.attention;
-  const Shape steps = {p.batch, p.query_heads, ceil_div(p.query_length, attention.panel_rows),
-                       ceil_div(p.key_length, bias_keys)};
-  return steps[static_cast<int>(axis)];
-}
-
-std::int64_t heed_attention_backward_plan::bias_tasks() const {
-  return (Size(bias_tiles(BiasAxis::kBatch)) * bias_tiles(BiasAxis::kHeads) *
-          bias_tiles(BiasAxis::kRows) * bias_tiles(BiasAxis::kKeys))
-      .value();
-}
-
-std::int64_t heed_attention_backward_plan::bias_panels() const {
-  return (Size(bias_steps_in_tile(BiasAxis::kBatch)) * bias_steps_in_tile(BiasAxis::kHeads) *
-          bias_steps_in_tile(BiasAxis::kRows))
-      .value();
-}
-
-Size heed_attention_backward_plan::bias_values() const {
-  return Size(bias_repeats(BiasAxis::kKeys) ? 1 : bias_keys) * attention.panel_rows;
-}
-
-bool heed_attention_backward_plan::shares_bias() const {
-  const Problem& p = problem.attention;
-  const bool repeats = (bias_repeats(BiasAxis::kBatch) && p.batch > 1) ||
-                       (bias_repeats(BiasAxis::kHeads) && p.query_heads > 1);
-  return repeats && problem.bias_sizes[2] > 1 && problem.bias_sizes[3] > 1;
-}
-
-bool heed_attention_backward_plan::bias_is_own() const {
-  const Problem& p = problem.attention;
-  const Shape pairs = {p.batch, p.query_heads, p.query_length, p.key_length};
-  return std::equal(std::begin(pairs), std::end(pairs), problem.bias_sizes);
-}

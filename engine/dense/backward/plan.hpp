@@ -42,10 +42,6 @@ struct BackwardSlab {
 inline constexpr std::int64_t kSplitRows = 512;
 inline constexpr std::int64_t kMostSplits = 8;
 
-/// The axes of a bias, as in BackwardProblem::bias_sizes. It is cut into tiles: some keys, or the
-/// one that repeats, for a panel of rows, or the one, and so on.
-enum class BiasAxis : std::uint8_t { kBatch, kHeads, kRows, kKeys };
-
 /// A query row's share of the gradients that are one number, or one per head; all except sink are
 /// times temperature.
 struct RowTerms {
@@ -92,37 +88,59 @@ struct heed_attention_backward_plan {
   }
 
   /// Rows of a pack of the sequence in each of its splits except the last.
-  std::int64_t split_rows(const heed::Sequence& sequence) const;
-
-  // The bias.
-  bool bias_repeats(heed::BiasAxis axis) const {
-    return problem.bias_sizes[static_cast<int>(axis)] == 1;
+  std::int64_t split_rows(const heed::Sequence& sequence) const {
+    const std::int64_t rows = attention.pack_heads * sequence.query_length;
+    const std::int64_t least = heed::ceil_div(rows, heed::kMostSplits);
+    return heed::round_up(least > heed::kSplitRows ? least : heed::kSplitRows,
+                          attention.panel_rows);
   }
-  /// How many tiles there are along an axis, and how many tiles of a bias without
-  /// repeats are in one of them.
-  std::int64_t bias_tiles(heed::BiasAxis axis) const {
-    return bias_repeats(axis) ? 1 : bias_steps(axis);
-  }
-  std::int64_t bias_steps_in_tile(heed::BiasAxis axis) const {
-    return bias_repeats(axis) ? bias_steps(axis) : 1;
-  }
-  /// Tiles; panels of rows that one repeats over, in all heads and batch items; and sums of one.
-  std::int64_t bias_tasks() const;
-  std::int64_t bias_panels() const;
-  heed::Size bias_values() const;
-  /// Whether tiles of the bias, of many rows and keys, repeat over heads or batch items.
-  bool shares_bias() const;
-  /// Whether every pair has a number of the bias of its own: then its gradient is written as it is
-  /// found, after BiasTile::clear(), because not all pairs are looked at.
-  bool bias_is_own() const;
-
- private:
-  std::int64_t bias_steps(heed::BiasAxis axis) const;
 };
 
 namespace heed {
 
-/// Reads nothing but its arguments.
+/// How the gradient of a bias is cut into tiles: some keys, or the one that repeats, for a panel of
+/// rows, or the one, and so on.
+struct BiasTiling {
+  explicit BiasTiling(const heed_attention_backward_plan& plan)
+      : of(plan.problem.attention),
+        sizes(plan.problem.bias_sizes),
+        steps{of.batch, of.query_heads, ceil_div(of.query_length, plan.attention.panel_rows),
+              ceil_div(of.key_length, plan.bias_keys)},
+        tile_values(Size(repeats(kKeys) ? 1 : plan.bias_keys) * plan.attention.panel_rows) {}
+
+  /// The axes of a bias, as in BackwardProblem::bias_sizes.
+  enum Axis { kBatch, kHeads, kRows, kKeys };
+
+  bool repeats(Axis axis) const { return sizes[axis] == 1; }
+  /// Tiles along an axis, and how many tiles of a bias without repeats are in one of them.
+  std::int64_t along(Axis axis) const { return repeats(axis) ? 1 : steps[axis]; }
+  std::int64_t in_one(Axis axis) const { return repeats(axis) ? steps[axis] : 1; }
+
+  std::int64_t tiles() const {
+    return (Size(along(kBatch)) * along(kHeads) * along(kRows) * along(kKeys)).value();
+  }
+  /// Panels of rows that a tile repeats over, in all heads and batch items.
+  std::int64_t panels() const {
+    return (Size(in_one(kBatch)) * in_one(kHeads) * in_one(kRows)).value();
+  }
+  /// Whether tiles, of many rows and keys, repeat over heads or batch items.
+  bool shares() const {
+    return (in_one(kBatch) > 1 || in_one(kHeads) > 1) && sizes[kRows] > 1 && sizes[kKeys] > 1;
+  }
+  /// Whether every pair has a number of the bias of its own: then its gradient is written as it is
+  /// found, after BiasTile::clear(), because not all pairs are looked at.
+  bool is_own() const {
+    return sizes[kBatch] == of.batch && sizes[kHeads] == of.query_heads &&
+           sizes[kRows] == of.query_length && sizes[kKeys] == of.key_length;
+  }
+
+  const Problem& of;
+  const Shape& sizes;
+  const std::int64_t steps[4];
+  const Size tile_values;
+};
+
+/// Reads nothing except its arguments.
 heed_attention_backward_plan make_plan(const heed_context& context, const BackwardProblem& problem);
 
 /// Throws an Error before the first output is written, or not at all.

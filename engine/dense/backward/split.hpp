@@ -168,7 +168,8 @@ class Split {
   const Reader<Real> reader_{rows_, gradients_.scores()};
   const PanelCut cut_{on_.plan.pack_heads * on_.sequence.query_length, on_.plan.panel_rows,
                       on_.kernels.panels.lanes};
-  const bool writes_bias_ = rows_.args.given.grad_bias != nullptr && rows_.plan.bias_is_own();
+  const bool writes_bias_ =
+      rows_.args.given.grad_bias != nullptr && BiasTiling(rows_.plan).is_own();
 };
 
 }  // namespace heed
