@@ -6,7 +6,6 @@ import mmap
 import numpy as np
 import pytest
 from cases import tensors
-from kinds import OnlyDLPack
 
 import heed
 from heed import _heed
@@ -85,60 +84,6 @@ def test_mapped_files_and_buffers(tmp_path):
     assert _heed.seen(array.array("i", [1, 2]))["dtype"] == "int32"
     with mmap.mmap(-1, 64) as memory:
         assert _heed.seen(memoryview(memory).cast("f"))["shape"] == (16,)
-
-
-def unaligned():
-    return np.zeros(4 * 40 + 1, np.uint8)[1:].view(np.float32).reshape(5, 8)
-
-
-def byte_strides():
-    return np.zeros((5, 8), np.dtype({"names": ["x"], "formats": ["<f4"], "itemsize": 6}))["x"]
-
-
-REFUSED = {
-    "list": (lambda: [[1.0]], TypeError, "query must be an array, of NumPy, PyTorch or another"),
-    "none": (lambda: None, TypeError, "protocol, not NoneType"),
-    "complex": (lambda: np.zeros((5, 8), complex), ValueError, "query is of complex128; heed"),
-    "object": (lambda: np.zeros((5, 8), object), ValueError, "query is of object; heed knows"),
-    "int32": (lambda: np.zeros((5, 8), np.int32), ValueError, "query is int32; it must be"),
-    "five_axes": (
-        lambda: np.zeros((1, 1, 1, 5, 8), np.float32),
-        ValueError,
-        "query has 5 axes; it may have at most 4",
-    ),
-    "one_axis": (lambda: np.zeros(8, np.float32), ValueError, r"query has shape \[8\]; it must"),
-    "unaligned": (unaligned, ValueError, "query begins at an address that is no multiple of the 4"),
-    "byte_strides": (byte_strides, ValueError, "query has a stride of 6 bytes, no multiple of the"),
-    "byte_order": (lambda: np.zeros((5, 8), ">f4"), ValueError, "query has elements in another"),
-    "cuda": (
-        lambda: OnlyDLPack(np.zeros((5, 8), np.float32), (2, 1)),
-        ValueError,
-        "query lies on device CUDA, number 1; heed computes on CPUs: copy it there",
-    ),
-    "unknown_device": (
-        lambda: OnlyDLPack(np.zeros((5, 8), np.float32), (99, 0)),
-        ValueError,
-        "query lies on device of DLPack's type 99, number 0",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused(name):
-    make, kind, message = REFUSED[name]
-    k = np.zeros((5, 8), np.float32)
-    with pytest.raises(kind, match=message) as caught:
-        heed.attention(make(), k, k)
-    assert isinstance(caught.value, heed.ArgumentError) == (kind is ValueError)
-
-
-def test_read_only_out_is_refused():
-    q, k, v = tensors()
-    out = read_only(q)
-    with pytest.raises(
-        heed.ArgumentError, match="out is read-only; the result could not be written"
-    ):
-        heed.attention(q, k, v, out=out)
 
 
 TORCH_REFUSED = {

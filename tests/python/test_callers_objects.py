@@ -358,14 +358,6 @@ def test_what_callers_raise_comes_out(function, protocol, way):
                 assert error in (chain[:1] if kind in PASSING else chain), (name, kind, chain)
 
 
-@pytest.mark.parametrize("argument", ["query", "attn_mask", "out"])
-def test_masked_arrays_are_refused(argument):
-    given = tensors(attn_mask=np.tri(5, dtype=bool), out=0 * X)
-    given[argument] = np.ma.masked_array(given[argument])
-    with pytest.raises(heed.ArgumentError, match=f"{argument} is a masked array, whose mask heed"):
-        heed.attention(**given)
-
-
 CACHE = heed.Cache(key_heads=2, features=8, pages=4)
 # Objects of every class, and what is to be pickled in their stead.
 OBJECTS = {

@@ -7,6 +7,7 @@ becomes of C's in each function.
 import numpy as np
 import pytest
 from cases import SLOPES
+from kinds import OnlyDLPack
 from test_cache import cache_of, filled, rows_of
 
 import heed
@@ -29,6 +30,9 @@ def product(*arrays):
 POINTER = heed.ScoreFunction(lambda *_: None)
 GRADIENT_POINTER = heed.ScoreGradient(lambda *_: None)
 GIVEN_PAIR = {"score_gradient": (GRADIENT_POINTER, None)}
+masked = np.ma.masked_array
+UNALIGNED = np.zeros(4 * 40 + 1, np.uint8)[1:].view(F32).reshape(5, 8)
+APART = np.zeros((5, 8), np.dtype({"names": ["x"], "formats": ["<f4"], "itemsize": 6}))["x"]
 QUERY, KEY, VALUE = f32(2, 4, 5, 8), f32(2, 2, 7, 8), f32(2, 2, 7, 6)
 POOL, ROWS = f32(3, 2, 16, 8), f32(5, 4, 8)
 POOLS = {"key": POOL, "value": POOL[..., :6]}
@@ -146,6 +150,24 @@ ARGUMENTS = {
         (dict(query=QUERY[..., :0], key=KEY[..., :0]), "key is ...; it must have features"),
         (dict(query=QUERY.astype(float)), "query is float64 but key is float32; query, key,"),
         (dict(query=QUERY.astype(np.int8)), "query is int8; it must be float32, float64, float16"),
+        (dict(query=QUERY.astype(complex)), "query is of complex128; heed"),
+        (dict(query=QUERY.astype(object)), "query is of object; heed knows"),
+        (dict(query=QUERY.astype(">f4")), "query has elements in another"),
+        (dict(query=QUERY[None]), "query has 5 axes; it may have at most 4"),
+        (dict(query=QUERY[0, 0, 0]), "query has shape [8]; it must"),
+        (dict(query=UNALIGNED), "query begins at an address that is no multiple of the 4"),
+        (dict(query=APART), "query has a stride of 6 bytes, no multiple of the"),
+        (
+            dict(query=OnlyDLPack(QUERY, (2, 1))),
+            "query lies on device CUDA, number 1; heed",
+        ),
+        (
+            dict(query=OnlyDLPack(QUERY, (9, 0))),
+            "query lies on device of DLPack's type 9",
+        ),
+        (dict(query=masked(QUERY)), "query is a masked array, whose mask heed"),
+        (dict(attn_mask=masked(yes(5, 7))), "attn_mask is a masked array, whose mask heed"),
+        (dict(out=masked(f32(2, 4, 5, 6))), "out is a masked array, whose mask heed"),
         (dict(key=KEY.astype(bool)), "key is bool; it must be float32, float64, float16 or"),
         (dict(attn_mask=yes(4, 7)), "attn_mask has shape [4, 7]; it must broadcast to"),
         (dict(attn_mask=np.ones((5, 7), np.int32)), "attn_mask is int32; it must be bool (True"),
@@ -193,6 +215,7 @@ ARGUMENTS = {
         (dict(weight_rows=[1]), "weight_rows is given without return_weights"),
         (dict(return_weights=True, weight_rows=[]), "weight_rows is empty; None is all rows"),
         (dict(return_weights=True, weight_rows=[3, 1]), "weight_rows[1] is 1; it must be 4 to 4:"),
+        (dict(out=np.broadcast_to(F32(7), (2, 4, 5, 6))), "out is read-only; the result could not"),
         (dict(out=f32(2, 4, 5, 7)), "out has shape [2, 4, 5, 7]; the result has [2, 4, 5, 6]"),
         (dict(out=np.zeros((2, 4, 5, 6))), "out is float64 but query is float32; what is given"),
     ],
@@ -364,11 +387,14 @@ TYPES = {
         (dict(alignment=True), 'alignment must be "top_left", "bottom_right" or an int, not bool'),
         (dict(scale="1"), "scale must be a number, not str"),
         (dict(sinks=["a"] * 4), "sinks[0] must be a number, not str"),
+        (dict(query=[[1.0]]), "query must be an array, of NumPy, PyTorch or another"),
+        (dict(query=None), "query must be an array, ...protocol, not NoneType"),
         (dict(hard=1), "hard must be True or False, not 1"),
         (dict(context=3), "context must be a heed.Context, not int"),
         (dict(return_weights=3), 'return_weights must be False, True, "scores", "capped",'),
         (dict(attn_mask=[[True]]), "attn_mask must be an array, of NumPy, PyTorch or another"),
         (dict(**POOLS, block_table=[0, 1]), "block_table must be an array, or a sequence of rows,"),
+        (dict(score_function=(POINTER, 1.5)), "score_function[1] must be an address, or a pointer"),
         (dict(score_function=3), "score_function must be a callable, a function pointer of ctypes"),
     ],
     "Plan.__call__": [

@@ -50,11 +50,6 @@ def test_pointers_of_ctypes(element):
     np.testing.assert_allclose(flat, heed.attention(q, k, v), rtol=1e-5, atol=1e-6)
 
 
-def test_user_must_be_an_address():
-    with pytest.raises(TypeError, match=r"score_function\[1\] must be an address, or a pointer or"):
-        heed.attention(*tensors(), score_function=(by_distance_in_c, 1.5))
-
-
 def test_change_in_place_and_a_plan_keeps_it():
     def change(s, b, h, i, j):
         s -= 0.1 * np.abs(i - j)
