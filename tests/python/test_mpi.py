@@ -94,23 +94,18 @@ def loaded(name):
 LOADS = "import heed.mpi\ntry: print(heed.mpi.library())\nexcept heed.Error as e: print(repr(e))"
 
 
-@needs_mpi
-def test_no_library():
-    ran = started(sys.executable, "-c", LOADS, library="/nowhere/libheed_mpi.so")
-    assert ran.stdout.startswith("UnsupportedError(\"no libheed_mpi for mpi4py's MPI, "), ran.stderr
-    assert "/nowhere/libheed_mpi.so: cannot open shared object file" in ran.stdout
+NONE = "/nowhere/libheed_mpi.so"
+REFUSED = [
+    (NONE, "UnsupportedError(\"no libheed_mpi for mpi4py's MPI, ", f"{NONE}: cannot open shared"),
+    (BUILD / "libheed.so", "libheed.so has no heed_mpi_place"),
+    (MPICH, "libheed_mpi_mpich.so is for MPICH", "; mpi4py uses Open MPI v"),
+]
 
 
 @needs_mpi
-def test_a_library_of_something_else():
-    ran = started(sys.executable, "-c", LOADS, library=BUILD / "libheed.so")
-    assert "libheed.so has no heed_mpi_place" in ran.stdout, ran.stderr
-
-
-@needs_mpi
-def test_a_library_for_another_mpi():
-    if not MPICH.exists():
+@pytest.mark.parametrize(("library", "words"), [(library, words) for library, *words in REFUSED])
+def test_libraries_that_are_refused(library, words):
+    if library == MPICH and not MPICH.exists():
         pytest.skip("there is no libheed_mpi_mpich")
-    ran = started(sys.executable, "-c", LOADS, library=MPICH)
-    assert "libheed_mpi_mpich.so is for MPICH" in ran.stdout, ran.stderr
-    assert "; mpi4py uses Open MPI v" in ran.stdout
+    ran = started(sys.executable, "-c", LOADS, library=library)
+    assert all(part in ran.stdout for part in words), ran.stdout + ran.stderr
