@@ -1,5 +1,5 @@
-// Gradients of dense attention, blocks and graphs where random problems do not go: factors without a
-// reciprocal, matrices over more rows than are taken at a time, what a block keeps, ties; and two
+// Gradients of dense attention, blocks and graphs where random problems do not go: factors without
+// a reciprocal, matrices over more rows than are taken at a time, what a block keeps, ties; and two
 // edges by hand.
 #include "tests/graph/problems.hpp"
 #include "tests/multihead/copies.hpp"
@@ -157,10 +157,20 @@ TEST_CASE("gradients of two edges, by hand", "[backward]") {
   check(kGraphValue, {a, 1 - a, 0});
 }
 
-// A float32 beside such a log-sum-exp has lost digits that probabilities show.
-TEST_CASE("gradients over a graph of nodes whose log-sum-exps are far from 0", "[backward]") {
-  GraphProblem graph = projected_problem(random_edges(30, 200, 4), 2, 8, 4);
-  graph.query->each([&](const Axes& at) { graph.query->set(at, 2000 * graph.query->get(at)); });
-  GraphBackwardProblem p = all_gradients_of(std::move(graph));
-  check_problem(p);
+// Float32 without options, which is taken node by node: with log-sum-exps beside which a float32
+// has lost digits, and with more edges from a source than are taken at once.
+TEST_CASE("gradients over graphs whose nodes are taken at once, or cannot be", "[backward]") {
+  const auto check = [](const EdgeList& edges, auto&& change) {
+    GraphProblem graph = projected_problem(edges, 3, 8, 4);
+    change(graph);
+    GraphBackwardProblem p = all_gradients_of(std::move(graph));
+    check_problem(p);
+  };
+  check(random_edges(30, 200, 4), [](GraphProblem& p) {
+    p.query->each([&](const Axes& at) { p.query->set(at, 2000 * p.query->get(at)); });
+  });
+  EdgeList from_two;
+  for (Index n = 0; n < 80; ++n) from_two.add(n % 2, n);
+  from_two.nodes = 80;
+  check(from_two, [](GraphProblem&) {});
 }
