@@ -61,4 +61,12 @@ function(heed_compile_options target)
     POSITION_INDEPENDENT_CODE ON)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion
     $<$<BOOL:${HEED_WERROR}>:-Werror>)
+  if(MINGW)
+    # It takes printf's formats for Microsoft's, which they are not. Vectors on the stack are not
+    # aligned as the compiler thinks (GCC's bug 54412), so the assembler lets moves not rely on it.
+    # A DLL must not need the compiler's own.
+    target_compile_options(${target} PRIVATE -Wno-format -Wno-format-extra-args
+      $<$<CXX_COMPILER_ID:GNU>:-Wa,-muse-unaligned-vector-move>)
+    target_link_options(${target} PRIVATE -static)
+  endif()
 endfunction()

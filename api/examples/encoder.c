@@ -3,9 +3,8 @@
  * one plan serves both; their matrices are prepared once. Nothing has been learnt: embeddings and
  * matrices are random, except that queries and keys share a matrix, so that heads look for words
  * like their own. */
-#define _POSIX_C_SOURCE 200112L /* posix_memalign */
-
 #include <heed.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,10 +119,12 @@ int main(void) {
   desc.width_query = WIDTH;
   heed_multihead_plan* plan = NULL;
   size_t bytes = 0;
-  void* workspace = NULL;
   check(heed_multihead_plan_create(context, &desc, &plan));
   check(heed_multihead_plan_workspace(plan, &bytes));
-  if (posix_memalign(&workspace, HEED_WORKSPACE_ALIGNMENT, bytes + 1) != 0) return EXIT_FAILURE;
+  char* const memory = malloc(bytes + HEED_WORKSPACE_ALIGNMENT);
+  if (memory == NULL) return EXIT_FAILURE;
+  char* const workspace =
+      memory + HEED_WORKSPACE_ALIGNMENT - (uintptr_t)memory % HEED_WORKSPACE_ALIGNMENT;
 
   for (int i = 0; i < LAYERS; ++i) {
     heed_attention_args inner = HEED_ATTENTION_ARGS_INIT;
@@ -141,7 +142,7 @@ int main(void) {
     add_and_norm();
     show(i, 1); /* moon */
   }
-  free(workspace);
+  free(memory);
   heed_multihead_plan_destroy(plan);
   for (int i = 0; i < LAYERS; ++i)
     for (int m = 0; m < MATRICES; ++m) heed_weights_destroy(layers[i].matrices[m]);

@@ -1,6 +1,10 @@
 #include "engine/context/cpu.hpp"
 
+#if defined(__APPLE__)
+#include <sys/sysctl.h>
+#elif !defined(_WIN32)
 #include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <cctype>
@@ -21,11 +25,36 @@
 namespace heed {
 namespace {
 
-/// sysconf(name), or `otherwise` if the answer is implausible (0 on some virtual machines and on
-/// Arm).
-std::size_t size_or(int name, std::size_t otherwise) {
-  const long bytes = name < 0 ? 0 : sysconf(name);
-  return bytes >= 4096 ? static_cast<std::size_t>(bytes) : otherwise;
+/// The size of a data cache of level 1 or 2 in bytes; 0 where the system does not say, as some
+/// virtual machines do not, and Linux on Arm.
+std::size_t cache_bytes(int level) {
+#if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL2_CACHE_SIZE)
+  const long bytes = sysconf(level == 1 ? _SC_LEVEL1_DCACHE_SIZE : _SC_LEVEL2_CACHE_SIZE);
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+#elif defined(__APPLE__)
+  std::size_t bytes = 0;
+  std::size_t size = sizeof bytes;
+  const char* const name = level == 1 ? "hw.l1dcachesize" : "hw.l2cachesize";
+  return sysctlbyname(name, &bytes, &size, nullptr, 0) == 0 ? bytes : 0;
+#elif defined(__x86_64__) || defined(__i386__)
+  // A leaf of Intel's and one of AMD's describe a cache for each index, in the same bits.
+  constexpr unsigned kIntel = 4, kAmd = 0x8000001D, kData = 1, kUnified = 3;
+  for (const unsigned leaf : {kAmd, kIntel}) {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    for (unsigned i = 0; __get_cpuid_count(leaf, i, &eax, &ebx, &ecx, &edx) != 0 && eax % 32 != 0;
+         ++i) {
+      const unsigned type = eax % 32;
+      if ((type != kData && type != kUnified) || eax / 32 % 8 != static_cast<unsigned>(level))
+        continue;
+      const std::size_t ways = ebx / (1U << 22) + 1, partitions = ebx / (1U << 12) % 1024 + 1;
+      return ways * partitions * (ebx % 4096 + 1) * (std::size_t{ecx} + 1);
+    }
+  }
+  return 0;
+#else
+  (void)level;
+  return 0;
+#endif
 }
 
 constexpr std::size_t kLongestPath = 4096;
@@ -147,14 +176,10 @@ std::uint32_t usable_cpus() {
 }
 
 Caches read_caches() {
-#if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL2_CACHE_SIZE)
-  const int l1 = _SC_LEVEL1_DCACHE_SIZE;
-  const int l2 = _SC_LEVEL2_CACHE_SIZE;
-#else
-  const int l1 = -1;
-  const int l2 = -1;
-#endif
-  return {size_or(l1, std::size_t{32} << 10), size_or(l2, std::size_t{512} << 10)};
+  constexpr std::size_t kImplausible = 4096;
+  const std::size_t l1 = cache_bytes(1), l2 = cache_bytes(2);
+  return {l1 < kImplausible ? std::size_t{32} << 10 : l1,
+          l2 < kImplausible ? std::size_t{512} << 10 : l2};
 }
 
 }  // namespace heed

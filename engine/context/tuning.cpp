@@ -270,11 +270,16 @@ bool covers(const TunedTiles& tiles, const TuningKey& key) {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 16;
 
+/// Opening a file does not wait, whatever it is, and no other program inherits it.
+#if defined(_WIN32)
+constexpr int kToRead = O_RDONLY | O_BINARY | O_NOINHERIT;
+#else
+constexpr int kToRead = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+#endif
+
 class OpenFile {
  public:
-  /// Whatever it is, opening it does not wait.
-  explicit OpenFile(const char* path)
-      : descriptor_(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) {}
+  explicit OpenFile(const char* path) : descriptor_(open(path, kToRead)) {}
   ~OpenFile() {
     if (descriptor_ >= 0) close(descriptor_);
   }

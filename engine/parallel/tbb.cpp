@@ -10,6 +10,7 @@
 
 #include "engine/parallel/crew.hpp"
 #include "engine/parallel/executor.hpp"
+#include "engine/parallel/forks.hpp"
 #include "engine/parallel/threads.hpp"
 #include "engine/runtime/allocator.hpp"
 

@@ -1,7 +1,7 @@
-// Threads, and what heed must know of the process before it asks a threading runtime for them.
+// Threads, started one by one.
 #pragma once
 
-#include <pthread.h>
+#include <pthread.h>  // of winpthreads on Windows
 
 #include <cstdint>
 
@@ -17,18 +17,7 @@ void join_thread(Thread thread) noexcept;
 /// threads that can be had.
 std::uint32_t startable_threads(std::uint32_t wanted) noexcept;
 
-/// How many forks lie between this process and watch_forks(). A runtime's threads, and the holders
-/// of its locks, stayed behind each.
-std::uint32_t forks() noexcept;
-
-/// Whether the pool of threads that a runtime may keep for this thread stayed behind in the parent
-/// of a fork, so that a region would wait for them for ever. Anybody may have used the runtime,
-/// before the fork and before heed was loaded; so this is true wherever the parent had other
-/// threads.
-bool lost_its_threads() noexcept;
-
-/// Call this before the forks that forks() shall count; done once as heed is loaded. Throws if
-/// there is no memory.
-void watch_forks();
+/// In the child of a fork: another thread's trial stayed in the parent, with its locks.
+void abandon_trials() noexcept;
 
 }  // namespace heed

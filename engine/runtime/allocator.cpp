@@ -2,6 +2,9 @@
 
 #include <cstdint>
 #include <cstdlib>
+#if defined(_WIN32)
+#include <malloc.h>
+#endif
 
 namespace heed {
 namespace {
@@ -9,10 +12,20 @@ namespace {
 void* c_allocate(void*, std::size_t size, std::size_t alignment) {
   const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
   if (rounded < size) return nullptr;
+#if defined(_WIN32)
+  return _aligned_malloc(rounded, alignment);
+#else
   return std::aligned_alloc(alignment < sizeof(void*) ? sizeof(void*) : alignment, rounded);
+#endif
 }
 
-void c_release(void*, void* memory, std::size_t) { std::free(memory); }
+void c_release(void*, void* memory, std::size_t) {
+#if defined(_WIN32)
+  _aligned_free(memory);
+#else
+  std::free(memory);
+#endif
+}
 
 }  // namespace
 

@@ -1,9 +1,13 @@
 #include "engine/runtime/descriptor.hpp"
 
+#if defined(_WIN32)
+#include <io.h>
+#else
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <cerrno>
@@ -21,6 +25,22 @@ constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
   fail(HEED_STATUS_IO, "%s descriptor %d failed: %s", doing, descriptor,
        std::system_category().message(code).c_str());
 }
+
+#if defined(_WIN32)
+
+using Count = unsigned;
+enum : short { kToRead, kToWrite };
+
+/// Every descriptor waits by itself, and there are no signals.
+bool again(int, short, int) { return false; }
+struct NoSigpipe {
+  NoSigpipe() {}
+};
+
+#else
+
+using Count = std::size_t;
+enum : short { kToRead = POLLIN, kToWrite = POLLOUT };
 
 /// Whether to try again, after waiting if the descriptor is one that does not wait by itself.
 bool again(int descriptor, short events, int code) {
@@ -61,14 +81,17 @@ class NoSigpipe {
   bool was_pending_, blocked_;
 };
 
+#endif
+
 }  // namespace
 
 void write_all(int descriptor, const std::byte* bytes, std::size_t count) {
   const NoSigpipe quiet;
   while (count > 0) {
-    const ssize_t written = write(descriptor, bytes, std::min(count, kMostAtOnce));
+    const std::ptrdiff_t written =
+        write(descriptor, bytes, static_cast<Count>(std::min(count, kMostAtOnce)));
     const int code = errno;
-    if (written < 0 && !again(descriptor, POLLOUT, code)) fail_at("writing to", descriptor, code);
+    if (written < 0 && !again(descriptor, kToWrite, code)) fail_at("writing to", descriptor, code);
     if (written <= 0) continue;
     bytes += written;
     count -= static_cast<std::size_t>(written);
@@ -77,10 +100,11 @@ void write_all(int descriptor, const std::byte* bytes, std::size_t count) {
 
 std::size_t read_some(int descriptor, std::byte* bytes, std::size_t most) {
   for (;;) {
-    const ssize_t got = read(descriptor, bytes, std::min(most, kMostAtOnce));
+    const std::ptrdiff_t got =
+        read(descriptor, bytes, static_cast<Count>(std::min(most, kMostAtOnce)));
     const int code = errno;
     if (got >= 0) return static_cast<std::size_t>(got);
-    if (!again(descriptor, POLLIN, code)) fail_at("reading from", descriptor, code);
+    if (!again(descriptor, kToRead, code)) fail_at("reading from", descriptor, code);
   }
 }
 

@@ -2,7 +2,7 @@
 # usage: compilers.sh BUILD CLANG
 #
 # Reads the sources with compilers and versions of xsimd that this system does not have: the g++ and
-# xsimd of Debian 13, and the newest xsimd with the newest clang. Nothing is generated; the packages
+# xsimd of Debian 13, and the newest xsimd with the newest clang; and with a g++ for Windows. Nothing is generated; the packages
 # are unpacked in BUILD (packages.sh). Kernels are read for one instruction set, the Python module
 # as BUILD/release is configured for it.
 set -euo pipefail
@@ -73,6 +73,8 @@ read_all "g++ $version, xsimd of Debian 13: kernels" "${gcc[@]}" "${vectors[@]}"
   engine/kernels/scalar.cpp "${families[@]}"
 read_all "$clang, newest xsimd: kernels" "$clang" "${vectors[@]}" -isystem "$newest/usr/include" -- \
   "${families[@]}"
+read_all "g++ for Windows: the engine" x86_64-w64-mingw32-g++-posix -Wno-format -Wno-format-extra-args \
+  -idirafter /usr/include -- $(printf '%s\n' "${engine[@]}" | grep -v /openmp.cpp)
 read_all "g++ $version: the Python module" "${gcc[@]}" "${include[@]}" -- api/python/module/*.cpp
 read_all "$clang: the Python module" "$clang" "${include[@]}" -- api/python/module/*.cpp
 exit "$failed"
