@@ -511,6 +511,10 @@ for TABLES in (ARGUMENTS, TYPES):
     TABLES["multihead_plan"] = TABLES["multihead"]
     TABLES["graph_attention_plan"] = TABLES["graph_attention"]
     TABLES["cache_bytes"] = TABLES["Cache"]
+TYPES["multihead_plan"] = [
+    *TYPES["multihead"],
+    (dict(keep=heed.Kept()), "multihead_plan() got an unexpected keyword argument 'keep'"),
+]
 ALL = [
     pytest.param(name, changes, message, kind, id=f"{name}-{message[:40]}")
     for kind, tables in (

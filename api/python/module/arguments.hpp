@@ -23,8 +23,9 @@ enum Use : unsigned {
   kSetting = 16,  // kept by plans, as parameters of a model are
   kAsked = 32,    // the same, of results beside out
   kOut = 64,
-  kWhere = 128,     // to compute, and to keep
+  kWhere = 128,     // the context
   kGradient = 256,  // of gradients alone
+  kKeep = 1024,     // for them
 };
 constexpr unsigned kOptions = kTensor | kSetting | kAsked;
 constexpr unsigned kForward = kOptions | kOut | kWhere;
@@ -62,7 +63,7 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
   ARGUMENT(return_weights, kOfAny | kAsked)                    \
   ARGUMENT(weight_rows, HEED_ATTENDS | kAsked)                 \
   ARGUMENT(return_column_sums, HEED_ATTENDS | kAsked)          \
-  ARGUMENT(keep, kOfBlocks | kWhere)                           \
+  ARGUMENT(keep, kOfBlocks | kKeep)                            \
   ARGUMENT(head_ranks, kOfRanks | kSetting)                    \
   ARGUMENT(flops_per_byte, kOfRanks | kSetting)                \
                                                                \

@@ -350,7 +350,7 @@ nb::object compute_and_keep(const Arguments& given, Kept& kept) {
 }
 
 nb::object multihead(nb::handle arguments) {
-  const Arguments given = read_arguments("multihead", arguments, kOfBlocks, kForward);
+  const Arguments given = read_arguments("multihead", arguments, kOfBlocks, kForward | kKeep);
   Kept* const kept = read_kept(given.keep);
   return kept == nullptr ? compute<BlockCall>(given) : compute_and_keep(given, *kept);
 }
@@ -439,7 +439,8 @@ void add_gradients(Gradients& gradients, const BlockCall& call, const Arguments&
 }
 
 nb::object multihead_backward(nb::handle arguments) {
-  const Arguments given = read_arguments("multihead_backward", arguments, kOfBlocks, kBackward);
+  const Arguments given =
+      read_arguments("multihead_backward", arguments, kOfBlocks, kBackward | kKeep);
   BlockCall call;
   call.read(given);
   check_differentiable("multihead_backward", given);
