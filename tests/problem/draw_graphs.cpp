@@ -74,6 +74,10 @@ void draw_options(Draw& draw, const EdgeList& edges, heed_graph_attention_desc& 
   d.inputs = draw.pick<std::uint32_t>(
       {HEED_GRAPH_PROJECTED, HEED_GRAPH_PROJECTED, HEED_GRAPH_SHARED, HEED_GRAPH_PER_NODE});
   if (edges.source_nodes > 0) d.inputs = HEED_GRAPH_PROJECTED;
+  // Each node may have matrices as wide as they are long.
+  constexpr Index kWidest = 750;
+  if (d.inputs != HEED_GRAPH_PROJECTED && d.heads * value_features_of(d) > kWidest)
+    d.heads = std::max<Index>(kWidest / value_features_of(d), 1);
   if (draw.one_in(2)) d.combine = draw.choice(HEED_COMBINE_MAX);
   d.residual = draw.one_in(3) ? 1 : 0;
   const Index row = out_heads_of(d) * value_features_of(d);
