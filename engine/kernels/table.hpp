@@ -4,10 +4,11 @@
 // Real first. A family also has its own geometry: how many rows it takes, what it pads to, in which
 // order it packs.
 //
-// The rest of heed and the kernels share only this header and operands.hpp: no xsimd, no containers,
-// nothing inline that could be emitted twice. A family is a file, panels.cpp for example, which is
-// compiled for every vector instruction set and type and defines one constant-initialised table;
-// context/isa.cpp puts the tables of each instruction set together and picks a set per context.
+// The rest of heed and the kernels share only this header and operands.hpp: no xsimd, no
+// containers, nothing inline that could be emitted twice. A family is a file, panels.cpp for
+// example, which is compiled for every vector instruction set and type and defines one
+// constant-initialised table; context/isa.cpp puts the tables of each instruction set together and
+// picks a set per context.
 #pragma once
 
 #include <cstddef>

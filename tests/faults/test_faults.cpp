@@ -42,12 +42,10 @@ struct Executor {
   std::size_t tbb_threads;  ///< that oneTBB is allowed, to have more than the CPUs; 0: as it is
   bool keeps_memory;        ///< of its own, from run to run
 };
-constexpr Executor kExecutors[] = {{"serial", "serial", 0, false},
-                                   {"caller", nullptr, 0, false},
-                                   {"threads", "threads", 0, false},
-                                   {"tbb", "tbb", 0, true},
-                                   {"tbb with 6 threads", "tbb", 6, true},
-                                   {"openmp", "openmp", 0, true}};
+constexpr Executor kExecutors[] = {
+    {"serial", "serial", 0, false},         {"caller", nullptr, 0, false},
+    {"threads", "threads", 0, false},       {"tbb", "tbb", 0, true},
+    {"tbb with 6 threads", "tbb", 6, true}, {"openmp", "openmp", 0, true}};
 
 constexpr std::int64_t kAny = INT64_MAX;
 constexpr std::int64_t kHelpers = 3;  // of the threads that a Scene uses
