@@ -75,7 +75,7 @@ void draw_options(Draw& draw, const EdgeList& edges, heed_graph_attention_desc& 
       {HEED_GRAPH_PROJECTED, HEED_GRAPH_PROJECTED, HEED_GRAPH_SHARED, HEED_GRAPH_PER_NODE});
   if (edges.source_nodes > 0) d.inputs = HEED_GRAPH_PROJECTED;
   // Each node may have matrices as wide as they are long.
-  constexpr Index kWidest = 750;
+  constexpr Index kWidest = 100;
   if (d.inputs != HEED_GRAPH_PROJECTED && d.heads * value_features_of(d) > kWidest)
     d.heads = std::max<Index>(kWidest / value_features_of(d), 1);
   if (draw.one_in(2)) d.combine = draw.choice(HEED_COMBINE_MAX);
