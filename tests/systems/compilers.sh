@@ -2,9 +2,9 @@
 # usage: compilers.sh BUILD CLANG
 #
 # Reads the sources with compilers and versions of xsimd that this system does not have: the g++ and
-# xsimd of Debian 13, and the newest xsimd with the newest clang; and with a g++ for Windows. Nothing is generated; the packages
-# are unpacked in BUILD (packages.sh). Kernels are read for one instruction set, the Python module
-# as BUILD/release is configured for it.
+# xsimd of Debian 13, and the newest xsimd with the newest clang; and with the g++ for Windows that it
+# has. Nothing is generated; the packages are unpacked in BUILD (packages.sh). Kernels are read for one
+# instruction set, the Python module as BUILD/release is configured for it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 [ $# -eq 2 ] || { sed -n '2,7s/^# \{0,1\}//p' "tests/systems/compilers.sh" >&2; exit 2; }
@@ -73,8 +73,9 @@ read_all "g++ $version, xsimd of Debian 13: kernels" "${gcc[@]}" "${vectors[@]}"
   engine/kernels/scalar.cpp "${families[@]}"
 read_all "$clang, newest xsimd: kernels" "$clang" "${vectors[@]}" -isystem "$newest/usr/include" -- \
   "${families[@]}"
-read_all "g++ for Windows: the engine" x86_64-w64-mingw32-g++-posix -Wno-format -Wno-format-extra-args \
-  -idirafter /usr/include -- $(printf '%s\n' "${engine[@]}" | grep -v /openmp.cpp)
+mapfile -t on_windows < <(printf '%s\n' "${engine[@]}" | grep -v /openmp.cpp)
+read_all "g++ for Windows: the engine" env -u GCC_EXEC_PREFIX x86_64-w64-mingw32-g++-posix \
+  -Wno-format -Wno-format-extra-args -idirafter /usr/include -- "${on_windows[@]}"
 read_all "g++ $version: the Python module" "${gcc[@]}" "${include[@]}" -- api/python/module/*.cpp
 read_all "$clang: the Python module" "$clang" "${include[@]}" -- api/python/module/*.cpp
 exit "$failed"
