@@ -115,7 +115,7 @@ class ThreadsExecutor final : public Executor {
  public:
   ThreadsExecutor(const heed_allocator& allocator, std::uint32_t threads)
       : threads_(allocator, threads - 1) {
-    begin();
+    begin(forks());
   }
   ~ThreadsExecutor() override {
     if (begun_.load(std::memory_order_acquire) != forks()) return;
@@ -137,13 +137,11 @@ class ThreadsExecutor final : public Executor {
     if (begun_.load(std::memory_order_acquire) == now) return true;
     std::uint32_t claimed = claimed_.load(std::memory_order_relaxed);
     if (claimed == now || !claimed_.compare_exchange_strong(claimed, now)) return false;
-    begin();
+    begin(now);
     return true;
   }
 
-  void begin() const {
-    const std::uint32_t now = forks();
-    claimed_.store(now, std::memory_order_relaxed);
+  void begin(std::uint32_t now) const {
     new (&pool_) Pool;
     pool_.start(threads_, static_cast<std::uint32_t>(threads_.size()));
     begun_.store(now, std::memory_order_release);

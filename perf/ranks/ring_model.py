@@ -1,6 +1,6 @@
 """How long the ring of attention takes over N ranks, from rates of computing and of the network.
 
-What is computed and sent in which round is that of engine/mpi/ring.cpp for rows that divide evenly:
+What is computed and sent in which round is that of engine/mpi/ring.hpp for rows that divide evenly:
 
     full        every row attends all keys; shards go up from rank to rank, N - 1 times
     zigzag      causal; of 2 N chunks rank i has chunk i, which goes up past all ranks, and chunk

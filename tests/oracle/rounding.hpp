@@ -19,7 +19,6 @@ namespace heed_test {
 
 inline constexpr double kUnit = 0x1p-24;
 inline constexpr double kUnderflow = 0x1p-150;
-inline constexpr double kFloatMax = 3.4028234663852886e38;
 inline constexpr double kLn2 = 0.6931471805599453;
 inline constexpr double kLog2E = 1.4426950408889634;
 

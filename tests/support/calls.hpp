@@ -83,7 +83,6 @@ using BackwardPlan = Owned<heed_attention_backward_plan>;
 using MultiheadPlan = Owned<heed_multihead_plan>;
 using MultiheadBackwardPlan = Owned<heed_multihead_backward_plan>;
 using GraphPlan = Owned<heed_graph_attention_plan>;
-using GraphBackwardPlan = Owned<heed_graph_attention_backward_plan>;
 using Weights = Owned<heed_weights>;
 using Graph = Owned<heed_graph>;
 using Cache = Owned<heed_cache>;

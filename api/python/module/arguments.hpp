@@ -16,15 +16,14 @@ enum Use : unsigned {
   kOfBlocks = 2,
   kOfGraphs = 4,
   kOfAny = kOfAttention | kOfBlocks | kOfGraphs,
+  kOfRanks = 8,  // of attention over ranks alone
 
-  kOfRanks = 512,  // of attention over ranks alone
-
-  kTensor = 8,    // given anew in every call of a plan
-  kSetting = 16,  // kept by plans, as parameters of a model are
-  kAsked = 32,    // the same, of results beside out
-  kOut = 64,
-  kWhere = 128,     // the context
-  kGradient = 256,  // of gradients alone
+  kTensor = 16,   // given anew in every call of a plan
+  kSetting = 32,  // kept by plans, as parameters of a model are
+  kAsked = 64,    // the same, of results beside out
+  kOut = 128,
+  kWhere = 256,     // the context
+  kGradient = 512,  // of gradients alone
   kKeep = 1024,     // for them
 };
 constexpr unsigned kOptions = kTensor | kSetting | kAsked;
