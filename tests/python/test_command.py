@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import platform
 import re
 import shlex
 import signal
@@ -481,11 +482,31 @@ def test_info(run, monkeypatch):
         command = (sys.executable, "-m", "heed", "info", *words)
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    lines = {line.split()[0]: line.split() for line in told().splitlines()}
+    lines = {line.split()[0]: line.split() for line in told().splitlines() if line}
     assert lines["heed"][1] == heed.info()["version"]
     assert lines["isa"][1:] == ["scalar", "HEED_ISA=scalar"]
     assert lines["threads"][-1] == "HEED_THREADS=2"
     assert json.loads(told("--json"))["context"]["isa"] == "scalar"
+
+
+def test_info_has_all_that_a_report_needs(monkeypatch):
+    monkeypatch.setenv("HEED_THREADS", "2")
+    monkeypatch.setenv("HEED_THREAD", "3")  # misspelt
+    command = (sys.executable, "-m", "heed", "info")
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    table, _, how = ended.stdout.partition("\n\n")
+    assert how.startswith("To report a problem, send these lines")
+    assert " HEED_CHECK=1 " in how
+    lines = {line.split()[0]: line for line in table.splitlines()}
+    known = heed.info()
+    assert re.search(r" compiled by (g\+\+|clang) \d+\.", lines["heed"])
+    assert platform.release() in lines["system"]
+    assert platform.python_version() in lines["python"]
+    assert lines["numpy"].split()[1] == np.__version__
+    assert {"cpu", "isa", "executor", "threads", *known["packages"]} <= lines.keys()
+    assert ("torch" in lines) == (find_spec("torch") is not None)
+    assert lines["HEED_THREADS"].split() == ["HEED_THREADS", "2"]
+    assert lines["HEED_THREAD"].endswith("heed reads no variable of this name")
 
 
 def test_version_and_help(run):

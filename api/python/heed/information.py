@@ -2,6 +2,9 @@
 
 import os
 import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of
 from pathlib import Path
 
 from heed import _heed
@@ -19,6 +22,9 @@ _VARIABLES = (
     "HEED_PRECISION",
 )
 
+# Libraries whose arrays, models and ranks heed takes.
+_PACKAGES = ("numpy", "torch", "transformers", "torch_geometric", "ml_dtypes", "mpi4py")
+
 
 def info() -> dict[str, object]:
     """Tell what this build of heed can do here, and what it chose.
@@ -26,13 +32,15 @@ def info() -> dict[str, object]:
     Returns:
         A dict of
 
-        - ``version``: of heed;
+        - ``version``: of heed, and ``compiler``: of its engine;
         - ``cpu``, ``cpus``: the processor's name, and how many CPUs the process may use;
         - ``isas``: instruction sets by name, each with ``usable``, ``lanes`` (float32 numbers in a
           vector) and ``panel`` (query rows that one kernel handles);
         - ``executors``, ``products``: what was compiled in, by name;
         - ``context``: what the default context chose, see ``heed.Context.describe``;
-        - ``environment``: the variables that heed reads and that are set.
+        - ``environment``: the variables that heed reads and that are set;
+        - ``system``, ``python``: the operating system and its C library, and Python's version;
+        - ``packages``: versions, by name, of the libraries it works with that are installed.
 
     >>> import heed
     >>> heed.info()["isas"]["scalar"]["usable"]
@@ -42,6 +50,7 @@ def info() -> dict[str, object]:
     """
     return {
         "version": _heed.version,
+        "compiler": _heed.compiler,
         "cpu": _cpu_name(),
         "cpus": len(os.sched_getaffinity(0)),
         "isas": _heed.isas(),
@@ -49,7 +58,19 @@ def info() -> dict[str, object]:
         "products": _heed.products(),
         "context": _heed.default_context().describe(),
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "system": platform.platform(),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "packages": dict(_packages()),
     }
+
+
+def _packages() -> Iterator[tuple[str, str]]:
+    """Asked of what is installed: to import a library for its version may take seconds."""
+    for name in _PACKAGES:
+        try:
+            yield name, version_of(name)
+        except PackageNotFoundError:
+            continue
 
 
 def _cpu_name() -> str:

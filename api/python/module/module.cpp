@@ -48,6 +48,15 @@ nb::dict seen(nb::handle array) {
   return said;
 }
 
+/// The compiler, for reports of problems.
+#if defined(__clang__)
+constexpr const char* kCompiler = "clang " __clang_version__;
+#elif defined(__GNUC__)
+constexpr const char* kCompiler = "g++ " __VERSION__;
+#else
+constexpr const char* kCompiler = "unknown";
+#endif
+
 }  // namespace
 
 }  // namespace heed::python
@@ -65,6 +74,7 @@ NB_MODULE(_heed, module) {
   bind_cache(module);
   bind_mpi(module);
   module.attr("version") = heed_version_string();
+  module.attr("compiler") = kCompiler;
   internal(module, "def seen(array: object) -> dict[str, typing.Any]", &seen);
   internal(module, "def isas() -> dict[str, dict[str, int]]", &isas);
   internal(module, "def executors() -> list[str]", &executors);

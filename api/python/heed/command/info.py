@@ -11,7 +11,12 @@ from heed.command.arguments import add
 from heed.command.terminal import columns
 
 HELP = "tell what heed computes with here, and why"
-DESCRIPTION = "Tells what heed computes with here, and why it was chosen."
+DESCRIPTION = """\
+Tells what heed computes with here, why it was chosen, and all else that a report of a problem
+needs."""
+REPORT = """\
+To report a problem, send these lines, the smallest call that shows it, and whether HEED_CHECK=1 or
+HEED_ISA=scalar changes it."""
 EXAMPLES = """\
 examples:
   heed info
@@ -35,8 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(known, indent=2))
         return 0
-    rows = list(choices(known))
+    rows = [*choices(known), *surroundings(known)]
     print("\n".join(columns(rows, words=(0, 1, 2))))
+    print(f"\n{REPORT}")
     return 0
 
 
@@ -46,7 +52,7 @@ def choices(known: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     usable = [name for name, isa in known["isas"].items() if isa["usable"]]
     isa = known["isas"][context["isa"]]
     tiles = [name for name in ("HEED_TILE_Q", "HEED_TILE_KV") if name in known["environment"]]
-    yield "heed", known["version"], ""
+    yield "heed", known["version"], f"compiled by {known['compiler']}"
     yield "cpu", context["cpu"], known["cpu"]
     yield "isa", context["isa"], because("HEED_ISA", f"the fastest usable of {', '.join(usable)}")
     yield "vectors", f"{isa['lanes']} float32", f"{isa['panel']} query rows in a kernel"
@@ -70,6 +76,18 @@ def choices(known: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     )
     yield "precision", context["precision"], because("HEED_PRECISION", "as far as the isa can")
     yield "check", "on" if context["check"] else "off", because("HEED_CHECK", "")
+
+
+def surroundings(known: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """The system, Python and its libraries, and the variables that are set, misspelt ones too."""
+    yield "system", known["system"], f"{known['cpus']} CPUs for this process"
+    yield "python", known["python"], ""
+    for name, version in known["packages"].items():
+        yield name, version, ""
+    for name in sorted(os.environ):
+        if name.startswith("HEED_"):
+            read = name in known["environment"]
+            yield name, os.environ[name], "" if read else "heed reads no variable of this name"
 
 
 def because(variable: str, otherwise: str) -> str:
