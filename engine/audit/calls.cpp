@@ -113,7 +113,7 @@ void audit_cache_attention(const CacheAttention& attention) {
         "too, "
         "without causal or a mask; HEED_CAUSAL_BOTTOM_RIGHT lets the last row attend all, and each "
         "row before it one less",
-        static_cast<long long>(s.query_length), static_cast<long long>(b));
+        lld(s.query_length), lld(b));
     return;
   }
 }
@@ -132,10 +132,10 @@ void audit_edges(const heed_graph_desc& desc) {
       !every_second_is_0(desc.destinations, desc.edges))
     return;
   if (desc.index_type == HEED_INDEX_DEFAULT && desc.edges / 2 >= kBeyondDoubt)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.index_type is 0, and every second of desc.sources and desc.destinations, %lld of "
-         "%lld, is 0; %s, and HEED_INDEX_I32 (1) if they are int32 nevertheless",
-         static_cast<long long>(desc.edges / 2), static_cast<long long>(desc.edges), rule);
+    refuse(
+        "desc.index_type is 0, and every second of desc.sources and desc.destinations, %lld of "
+        "%lld, is 0; %s, and HEED_INDEX_I32 (1) if they are int32 nevertheless",
+        lld(desc.edges / 2), lld(desc.edges), rule);
   tell("check: every second of desc.sources and desc.destinations is 0; %s", rule);
 }
 

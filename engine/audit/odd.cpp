@@ -8,8 +8,6 @@
 namespace heed {
 namespace {
 
-using Long = long long;
-
 /// Whether these look like int64 numbers above 0, read as int32. Offsets begin with a 0.
 bool looks_like_halves(const std::int32_t* numbers, std::int64_t count, bool offsets) {
   if (count < 2 || (offsets && count < 3)) return false;
@@ -39,7 +37,7 @@ void tell_odd_offsets(const AuditedAttention& of, const Packed& packed) {
   if (begin != 0 || end != packed.total)
     tell("check: %s%s goes from %d to %d, and %s%s is %lld: the other rows belong to no sequence",
          of.args_name, packed.field, begin, end, of.desc_name, packed.total_field,
-         static_cast<Long>(packed.total));
+         lld(packed.total));
 }
 
 void tell_odd_scale(const AuditedAttention& of) {
@@ -110,7 +108,7 @@ void tell_odd_mask(const AuditedAttention& of) {
     tell(
         "check: %smask holds %lld bytes that are neither 0 nor 1 nor 255, the first %u; a mask is "
         "made of bytes, and all that are not 0 mean attend",
-        of.args_name, static_cast<Long>(strange), unsigned{first});
+        of.args_name, lld(strange), unsigned{first});
   else if (mask.step() == 1 && p.key_length > 4 && set >= 8 && set_in_place == set)
     tell(
         "check: only every fourth byte of %smask is not 0, as in a mask of 4-byte numbers; a mask "
@@ -144,9 +142,8 @@ void tell_rows_without_keys(const AuditedAttention& of) {
     tell(
         "check: %lld of %lld rows may attend no key%s and become 0, the first at batch %lld, head "
         "%lld, row %lld",
-        static_cast<Long>(none), static_cast<Long>(all),
-        masked ? " (a mask is not 0 where a key is attended)" : "", static_cast<Long>(first[0]),
-        static_cast<Long>(first[1]), static_cast<Long>(first[2]));
+        lld(none), lld(all), masked ? " (a mask is not 0 where a key is attended)" : "",
+        lld(first[0]), lld(first[1]), lld(first[2]));
 }
 
 /// Tells of causal problems aligned at the top left that have more keys than rows.
@@ -159,8 +156,7 @@ void tell_keys_without_rows(const AuditedAttention& of) {
     tell(
         "check: of batch %lld no row may attend the keys %lld to %lld: rows stand at the top left, "
         "where row 0 attends key 0 alone; HEED_CAUSAL_BOTTOM_RIGHT lets the last row attend all",
-        static_cast<Long>(b), static_cast<Long>(s.query_length),
-        static_cast<Long>(s.key_length - 1));
+        lld(b), lld(s.query_length), lld(s.key_length - 1));
     return;
   }
 }

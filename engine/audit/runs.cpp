@@ -168,8 +168,7 @@ void CheckedWorkspace::check_canaries() const {
          "%lld bytes before the workspace that the run may use and %lld after it, at %p, have "
          "changed during the run: a defect in heed, unless args.score_function or another thread "
          "wrote there",
-         static_cast<long long>(before), static_cast<long long>(after),
-         static_cast<void*>(begin_ + canaries_ + used_));
+         lld(before), lld(after), static_cast<void*>(begin_ + canaries_ + used_));
 }
 
 }  // namespace heed

@@ -21,7 +21,7 @@ Text place_of(const GivenTensor& tensor, const std::int64_t (&place)[4]) {
   for (int axis = 0; axis < 4; ++axis) {
     if (tensor.names->places[axis] == nullptr) continue;
     const std::int64_t index = place[axis] + (axis == 2 ? tensor.first_row : 0);
-    text.add("%s%s %lld", between, tensor.names->places[axis], static_cast<long long>(index));
+    text.add("%s%s %lld", between, tensor.names->places[axis], lld(index));
     between = ", ";
   }
   return text;
@@ -79,8 +79,7 @@ class Values {
       tell(
           "check: %s holds %lld NaN and %lld inf among %lld numbers, the "
           "first at %s",
-          name, static_cast<long long>(nan_), static_cast<long long>(infinite_),
-          static_cast<long long>(all_), place_of(tensor_, first_).c_str());
+          name, lld(nan_), lld(infinite_), lld(all_), place_of(tensor_, first_).c_str());
     if (tensor_.role != Role::kOutput && suggests_other_type())
       tell(
           "check: %s, read as %s, holds numbers as another type would leave "
@@ -165,7 +164,7 @@ void tell_odd_strides(const GivenTensor& tensor) {
   tell(
       "check: the strides of %s are multiples of the %lld bytes of an element, as NumPy's are; "
       "strides count elements",
-      tensor.name, static_cast<long long>(bytes));
+      tensor.name, lld(bytes));
 }
 
 /// Where packed sequences begin; nullptr: they are not packed, or all rows count.

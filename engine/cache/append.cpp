@@ -13,10 +13,10 @@ GivenRows given_rows(const CacheProblem& p, const heed_cache_append_desc& desc,
                      const Storage& stored, const char* field, const heed_layout& layout,
                      const char* name, const void* data) {
   if (layout.dtype > HEED_DTYPE_F16 || layout.dtype == HEED_DTYPE_F64)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s.dtype is %u; it must be 0, HEED_DTYPE_F32 (1), HEED_DTYPE_BF16 (3) or HEED_DTYPE_F16 "
-         "(4)",
-         field, layout.dtype);
+    refuse(
+        "%s.dtype is %u; it must be 0, HEED_DTYPE_F32 (1), HEED_DTYPE_BF16 (3) or HEED_DTYPE_F16 "
+        "(4)",
+        field, layout.dtype);
   const Shape shape = {1, p.key_heads, desc.rows, stored.features};
   const GivenRows given = {stored, data,
                            input_layout(field, layout, shape, ElementType::kF32, true)};

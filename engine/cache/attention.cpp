@@ -30,9 +30,8 @@ heed_attention_desc read_attention(const heed_cache& cache, const heed_cache_att
                {"block_table_stride", attention.block_table_stride}};
   for (const auto& size : sizes)
     if (size.value != 0)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.attention->%s is %lld; it must be 0: the cache knows it", size.name,
-           static_cast<long long>(size.value));
+      refuse("desc.attention->%s is %lld; it must be 0: the cache knows it", size.name,
+             lld(size.value));
   constexpr const char* kWhy = "the cache knows it";
   check_unset("desc.attention->key", attention.key, kWhy);
   check_unset("desc.attention->value", attention.value, kWhy);
@@ -41,8 +40,7 @@ heed_attention_desc read_attention(const heed_cache& cache, const heed_cache_att
   for (const auto& [name, dtype] :
        {std::pair{"query", attention.query.dtype}, std::pair{"out", attention.out.dtype}})
     if (dtype == HEED_DTYPE_F64)
-      fail(
-          HEED_STATUS_INVALID_ARGUMENT,
+      refuse(
           "desc.attention->%s.dtype is %u; it must be another than HEED_DTYPE_F64 (2): the cache's "
           "keys are float32 at most",
           name, dtype);
@@ -50,8 +48,7 @@ heed_attention_desc read_attention(const heed_cache& cache, const heed_cache_att
   check_size("attention->key_length", attention.key_length, 0);
   check_alignment("desc.sequences", desc.sequences, sizeof(heed_sequence));
   if (desc.sequences == nullptr && attention.batch > 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.sequences is NULL; desc.attention->batch is %lld",
-         static_cast<long long>(attention.batch));
+    refuse("desc.sequences is NULL; desc.attention->batch is %lld", lld(attention.batch));
   return attention;
 }
 
@@ -68,8 +65,7 @@ heed_attention_args check_own(const heed_attention_args& args) {
              {"value_scales", args.value_scales}};
   for (const auto& tensor : own)
     if (tensor.pointer != nullptr)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is given; it must be NULL: it is the cache's",
-           tensor.name);
+      refuse("args.%s is given; it must be NULL: it is the cache's", tensor.name);
   return args;
 }
 
@@ -111,10 +107,10 @@ void CacheAttention::find_lengths(std::int64_t layer) {
   for (std::int64_t b = 0; b < readers_.count(); ++b) {
     lengths_[b] = cache_.lengths_of(readers_.slot(b))[layer];
     if (given > 0 && lengths_[b] > given)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.attention->key_length is %lld; it must be 0 or at least %d, the rows of "
-           "desc.sequences[%lld]",
-           static_cast<long long>(given), lengths_[b], static_cast<long long>(b));
+      refuse(
+          "desc.attention->key_length is %lld; it must be 0 or at least %d, the rows of "
+          "desc.sequences[%lld]",
+          lld(given), lengths_[b], lld(b));
     desc_.key_length = std::max<std::int64_t>(desc_.key_length, lengths_[b]);
   }
 }

@@ -23,7 +23,7 @@ class Readers {
         slots_[i] = static_cast<std::int32_t>(find_slot(cache, sequences[i], Access::kRead));
       } catch (const Error& error) {
         release(i);
-        fail(error.status, "desc.sequences[%lld]: %s", static_cast<long long>(i), error.message);
+        fail(error.status, "desc.sequences[%lld]: %s", lld(i), error.message);
       }
       ++cache.slots[slots_[i]].readers;
     }

@@ -19,23 +19,22 @@ ElementType stored_type(std::uint32_t dtype) {
   const ElementType type =
       stored_layout("desc", stored, {1, 1, 1, 1}, ElementType::kF32, false).type;
   if (type == ElementType::kF64)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.dtype is %u; it must be another than HEED_DTYPE_F64 (2): the arithmetic is float32",
-         dtype);
+    refuse(
+        "desc.dtype is %u; it must be another than HEED_DTYPE_F64 (2): the arithmetic is float32",
+        dtype);
   return type;
 }
 
 /// Of all rows, as float32.
 float resolve_scale(const char* field, double scale, std::uint32_t dtype) {
   if (scale != 0 && dtype != HEED_DTYPE_F8_E4M3)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.%s is %g with desc.dtype %u; it must be 0 unless dtype is HEED_DTYPE_F8_E4M3 (6)",
-         field, scale, dtype);
+    refuse("desc.%s is %g with desc.dtype %u; it must be 0 unless dtype is HEED_DTYPE_F8_E4M3 (6)",
+           field, scale, dtype);
   constexpr double kLeast = std::numeric_limits<float>::min();
   constexpr double kMost = std::numeric_limits<float>::max();
   if (scale != 0 && !(scale >= kLeast && scale <= kMost))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %g; it must be %g to %g, or 0 for the default 1",
-         field, scale, kLeast, kMost);
+    refuse("desc.%s is %g; it must be %g to %g, or 0 for the default 1", field, scale, kLeast,
+           kMost);
   return scale == 0 ? 1.0F : static_cast<float>(scale);
 }
 
@@ -47,8 +46,7 @@ std::int64_t size_of(const char* field, std::int64_t given, std::int64_t if_zero
 
 void check_at_most(const char* field, std::int64_t value, std::int64_t most) {
   if (value > most)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be at most %lld", field,
-         static_cast<long long>(value), static_cast<long long>(most));
+    refuse("desc.%s is %lld; it must be at most %lld", field, lld(value), lld(most));
 }
 
 /// Where all that the cache holds lies.

@@ -202,9 +202,8 @@ std::int64_t common_length(const heed_cache& cache, std::int64_t slot) {
   const std::int32_t* const lengths = cache.lengths_of(slot);
   for (std::int64_t layer = 1; layer < cache.problem.layers; ++layer)
     if (lengths[layer] != lengths[0])
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "layer %lld of the sequence has %d rows; it must have %d, as layer 0, to be saved",
-           static_cast<long long>(layer), lengths[layer], lengths[0]);
+      refuse("layer %lld of the sequence has %d rows; it must have %d, as layer 0, to be saved",
+             lld(layer), lengths[layer], lengths[0]);
   return lengths[0];
 }
 
@@ -242,8 +241,6 @@ class Saving {
 
 // ---- Loading ------------------------------------------------------------------------------------
 
-using Long = long long;
-
 void check_format(const Header& h) {
   if (h.magic != kMagic)
     fail(HEED_STATUS_CORRUPT,
@@ -274,9 +271,8 @@ void check_fits(const CacheProblem& p, const Header& h) {
                  {"rotary.table_rows", h.table_rows, own.table_rows}};
   for (const auto& number : numbers)
     if (number.is != number.must_be)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "%s of the saved sequence is %lld; it must be the cache's, %lld", number.field,
-           static_cast<Long>(number.is), static_cast<Long>(number.must_be));
+      refuse("%s of the saved sequence is %lld; it must be the cache's, %lld", number.field,
+             lld(number.is), lld(number.must_be));
   const struct {
     const char* field;
     double is, must_be;
@@ -285,22 +281,21 @@ void check_fits(const CacheProblem& p, const Header& h) {
                {"rotary.base", h.base, own.base}};
   for (const auto& real : reals)
     if (!(real.is == real.must_be) || std::signbit(real.is) != std::signbit(real.must_be))
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "%s of the saved sequence is %.17g; it must be the cache's, %.17g", real.field, real.is,
-           real.must_be);
+      refuse("%s of the saved sequence is %.17g; it must be the cache's, %.17g", real.field,
+             real.is, real.must_be);
   if (h.tables != own.tables)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "the checksum of the saved sequence's rotary tables is 0x%016llx; it must be that of the "
-         "cache's, 0x%016llx",
-         static_cast<unsigned long long>(h.tables), static_cast<unsigned long long>(own.tables));
+    refuse(
+        "the checksum of the saved sequence's rotary tables is 0x%016llx; it must be that of the "
+        "cache's, 0x%016llx",
+        static_cast<unsigned long long>(h.tables), static_cast<unsigned long long>(own.tables));
   if (h.length < 0 || h.length > INT32_MAX)
     fail(HEED_STATUS_CORRUPT, "the length of the saved sequence is %lld; it must be 0 to %d",
-         static_cast<Long>(h.length), INT32_MAX);
+         lld(h.length), INT32_MAX);
   const std::int64_t wanted = ceil_div(h.length, p.page_rows);
   if (wanted > p.pages)
     fail(HEED_STATUS_OUT_OF_MEMORY,
-         "the saved sequence of %lld rows takes %lld pages; the cache has %lld",
-         static_cast<Long>(h.length), static_cast<Long>(wanted), static_cast<Long>(p.pages));
+         "the saved sequence of %lld rows takes %lld pages; the cache has %lld", lld(h.length),
+         lld(wanted), lld(p.pages));
 }
 
 /// A new sequence, which is freed unless it is kept.
@@ -361,8 +356,7 @@ void save_to_memory(const heed_cache& cache, heed_sequence sequence, void* memor
                     std::size_t bytes) {
   const Saving saving(cache, sequence);
   if (bytes < saving.bytes())
-    fail(HEED_STATUS_INVALID_ARGUMENT, "bytes is %zu; it must be at least %zu for this sequence",
-         bytes, saving.bytes());
+    refuse("bytes is %zu; it must be at least %zu for this sequence", bytes, saving.bytes());
   Output to(memory);
   saving.write_to(to);
 }

@@ -21,8 +21,7 @@ std::int64_t take_slot(heed_cache& cache) {
   const std::int64_t taken = cache.first_free_slot;
   if (taken == cache.problem.sequences)
     fail(HEED_STATUS_OUT_OF_MEMORY,
-         "the cache has %lld sequences, as many as its desc.sequences allows",
-         static_cast<long long>(cache.alive));
+         "the cache has %lld sequences, as many as its desc.sequences allows", lld(cache.alive));
   Slot& slot = cache.slots[taken];
   cache.first_free_slot = slot.next_free;
   ++cache.alive;
@@ -37,8 +36,7 @@ std::int64_t find_slot(const heed_cache& cache, heed_sequence sequence, Access a
   const auto number = static_cast<std::int64_t>(sequence & ((heed_sequence{1} << kSlotBits) - 1));
   const auto name = static_cast<unsigned long long>(sequence);
   if (sequence == 0 || number >= cache.problem.sequences || cache.slots[number].id != sequence)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "sequence 0x%llx is none of this cache's: it was freed, or belongs to another", name);
+    refuse("sequence 0x%llx is none of this cache's: it was freed, or belongs to another", name);
   const Slot& slot = cache.slots[number];
   if (slot.changing)
     fail(HEED_STATUS_BUSY, "sequence 0x%llx is being changed by another call", name);
@@ -81,8 +79,8 @@ void truncate_sequence(heed_cache& cache, heed_sequence sequence, std::int64_t l
   std::int32_t* const lengths = cache.lengths_of(number);
   const std::int32_t* const shortest = std::min_element(lengths, lengths + cache.problem.layers);
   if (length < 0 || length > *shortest)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "length is %lld; it must be 0 to %d, the rows of layer %lld",
-         static_cast<long long>(length), *shortest, static_cast<long long>(shortest - lengths));
+    refuse("length is %lld; it must be 0 to %d, the rows of layer %lld", lld(length), *shortest,
+           lld(shortest - lengths));
   std::fill_n(lengths, cache.problem.layers, static_cast<std::int32_t>(length));
   Slot& slot = cache.slots[number];
   const std::int32_t last_before = slot.last;
@@ -101,8 +99,8 @@ std::int64_t length_of(const heed_cache& cache, heed_sequence sequence, std::int
 
 void check_layer(const heed_cache& cache, const char* field, std::int64_t layer) {
   if (layer < 0 || layer >= cache.problem.layers)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %lld; it must be 0 to %lld, for the cache's layers",
-         field, static_cast<long long>(layer), static_cast<long long>(cache.problem.layers - 1));
+    refuse("%s is %lld; it must be 0 to %lld, for the cache's layers", field, lld(layer),
+           lld(cache.problem.layers - 1));
 }
 
 // ---- Growth -------------------------------------------------------------------------------------
@@ -113,9 +111,8 @@ Growth::Growth(heed_cache& cache, heed_sequence sequence, std::int64_t layer, st
   const Slot& slot = cache.slots[use_.slot()];
   begin_ = cache.lengths_of(use_.slot())[layer];
   if (rows > INT32_MAX - begin_)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.rows is %lld; with the %lld that the sequence has, it must be at most %d",
-         static_cast<long long>(rows), static_cast<long long>(begin_), INT32_MAX);
+    refuse("desc.rows is %lld; with the %lld that the sequence has, it must be at most %d",
+           lld(rows), lld(begin_), INT32_MAX);
   end_ = begin_ + rows;
   first_ = begin_ / page_rows;
   pages_before_ = slot.pages;
@@ -128,9 +125,8 @@ Growth::Growth(heed_cache& cache, heed_sequence sequence, std::int64_t layer, st
   const std::int64_t wanted = end_of_copies_ - first_ + pages_after_ - pages_before_;
   if (wanted > tree.free())
     fail(HEED_STATUS_OUT_OF_MEMORY,
-         "%lld more rows take %lld pages; of the cache's %lld %lld are free",
-         static_cast<long long>(rows), static_cast<long long>(wanted),
-         static_cast<long long>(cache.problem.pages), static_cast<long long>(tree.free()));
+         "%lld more rows take %lld pages; of the cache's %lld %lld are free", lld(rows),
+         lld(wanted), lld(cache.problem.pages), lld(tree.free()));
   before_first_ = slot.last;
   for (std::int64_t n = pages_before_; n-- > first_; before_first_ = tree.before(before_first_)) {
     if (n + 1 == end_of_copies_) last_shared_ = before_first_;

@@ -42,8 +42,7 @@ Backend choose_backend(const char* name, const char* source) {
     if (std::strcmp(name, name_of(kind)) == 0) return kind;
     choices.add_item(name_of(kind));
   }
-  fail(HEED_STATUS_INVALID_ARGUMENT, "%s is \"%.40s\"; this build has: %s", source, name,
-       choices.c_str());
+  refuse("%s is \"%.40s\"; this build has: %s", source, name, choices.c_str());
 }
 
 namespace {
@@ -101,9 +100,7 @@ class Named {
 std::uint32_t choose_number(std::uint32_t option, const char* field, const char* variable,
                             std::uint32_t limit) {
   const std::uint32_t environment = number_of(variable, 1, limit);
-  if (option > limit)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "options.%s is %u; it must be at most %u", field, option,
-         limit);
+  if (option > limit) refuse("options.%s is %u; it must be at most %u", field, option, limit);
   return option != 0 ? option : environment;
 }
 
@@ -119,36 +116,32 @@ Precision choose_precision(std::uint32_t option) {
     environment = static_cast<Precision>(named - std::begin(kPrecisions) + 1);
   }
   if (option > HEED_PRECISION_MEDIUM)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "options.precision is %u; it must be a heed_precision, 0 to %d", option,
-         static_cast<int>(HEED_PRECISION_MEDIUM));
+    refuse("options.precision is %u; it must be a heed_precision, 0 to %d", option,
+           static_cast<int>(HEED_PRECISION_MEDIUM));
   return option == HEED_PRECISION_AUTOMATIC ? environment : static_cast<Precision>(option);
 }
 
 bool choose_checked(std::uint32_t option) {
   const bool environment = number_of("HEED_CHECK", 0, 1) == 1;
   if (option > HEED_CHECK_OFF)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "options.check is %u; it must be a heed_check, 0 to %d",
-         option, static_cast<int>(HEED_CHECK_OFF));
+    refuse("options.check is %u; it must be a heed_check, 0 to %d", option,
+           static_cast<int>(HEED_CHECK_OFF));
   return option == HEED_CHECK_DEFAULT ? environment : option == HEED_CHECK_ON;
 }
 
 heed_executor read_executor(const heed_executor* given) {
   const heed_executor executor = read_struct(given, "options.executor");
-  if (executor.run == nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "options.executor.run is NULL; it must be a function");
+  if (executor.run == nullptr) refuse("options.executor.run is NULL; it must be a function");
   if (executor.threads == 0 || executor.threads > kMaxThreads)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "options.executor.threads is %u; it must be 1 to %u",
-         executor.threads, kMaxThreads);
+    refuse("options.executor.threads is %u; it must be 1 to %u", executor.threads, kMaxThreads);
   return executor;
 }
 
 void use_caller_executor(heed_context& context, const heed_context_options& options,
                          std::uint32_t threads) {
   if (options.executor_name != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "options.executor_name is \"%.40s\" and options.executor is set; give one of them",
-         options.executor_name);
+    refuse("options.executor_name is \"%.40s\" and options.executor is set; give one of them",
+           options.executor_name);
   const heed_executor given = read_executor(options.executor);
   context.threads = {make<CallerExecutor>(context.allocator, given), "caller",
                      threads != 0 ? threads : given.threads};

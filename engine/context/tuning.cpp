@@ -301,7 +301,7 @@ Array<char> contents(const heed_allocator& allocator, const TuningFile& file) {
     file.refuse(HEED_STATUS_INVALID_ARGUMENT, "it must be a regular file");
   if (status.st_size > kMostBytes)
     file.refuse(HEED_STATUS_CORRUPT, "it has %lld bytes; it must have at most %lld",
-                static_cast<long long>(status.st_size), static_cast<long long>(kMostBytes));
+                lld(status.st_size), lld(kMostBytes));
   Array<char> bytes(allocator, status.st_size);
   auto* const to = reinterpret_cast<std::byte*>(bytes.data());
   std::size_t have = 0;

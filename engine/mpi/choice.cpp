@@ -79,15 +79,12 @@ void check_wanted(const Problem& p) {
   if (wanted <= 1) return;
   if (p.everywhere())
     fail(HEED_STATUS_UNSUPPORTED,
-         "desc.head_ranks is %lld; with HEED_MPI_QUERIES_EVERYWHERE it must be 1",
-         static_cast<long long>(wanted));
+         "desc.head_ranks is %lld; with HEED_MPI_QUERIES_EVERYWHERE it must be 1", lld(wanted));
   if (ranks % wanted != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.head_ranks is %lld; it must divide the %lld ranks",
-         static_cast<long long>(wanted), static_cast<long long>(ranks));
+    refuse("desc.head_ranks is %lld; it must divide the %lld ranks", lld(wanted), lld(ranks));
   if (p.desc.key_heads % wanted != 0 || p.desc.key_heads == 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.head_ranks is %lld; it must divide desc.key_heads, %lld",
-         static_cast<long long>(wanted), static_cast<long long>(p.desc.key_heads));
+    refuse("desc.head_ranks is %lld; it must divide desc.key_heads, %lld", lld(wanted),
+           lld(p.desc.key_heads));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ void print(const Field& field, std::int64_t bits, char (&text)[32]) {
   if (field.real)
     std::snprintf(text, sizeof text, "%.17g", value);
   else
-    std::snprintf(text, sizeof text, "%lld", static_cast<long long>(bits));
+    std::snprintf(text, sizeof text, "%lld", lld(bits));
 }
 
 }  // namespace
@@ -61,15 +61,12 @@ Communicator::Communicator(MPI_Comm parent) {
   MPI_Initialized(&running);
   const bool ended = has_ended();
   if (running == 0 || ended)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "MPI is %s; heed leaves starting and ending it to the caller",
-         ended ? "finalized" : "not initialised");
-  if (parent == MPI_COMM_NULL) fail(HEED_STATUS_INVALID_ARGUMENT, "communicator is MPI_COMM_NULL");
+    refuse("MPI is %s; heed leaves starting and ending it to the caller",
+           ended ? "finalized" : "not initialised");
+  if (parent == MPI_COMM_NULL) refuse("communicator is MPI_COMM_NULL");
   int inter = 0;
   check(MPI_Comm_test_inter(parent, &inter), "MPI_Comm_test_inter");
-  if (inter != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "communicator is an intercommunicator; it must be one group");
+  if (inter != 0) refuse("communicator is an intercommunicator; it must be one group");
   check(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
   MPI_Comm_rank(comm_, &rank_);
   MPI_Comm_size(comm_, &size_);
@@ -104,14 +101,13 @@ void Communicator::check_thread() {
   int level = MPI_THREAD_SINGLE;
   check(MPI_Query_thread(&level), "MPI_Query_thread");
   if (level < MPI_THREAD_FUNNELED)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "MPI was initialised with MPI_THREAD_SINGLE; heed's threads need MPI_THREAD_FUNNELED or "
-         "more");
+    refuse(
+        "MPI was initialised with MPI_THREAD_SINGLE; heed's threads need MPI_THREAD_FUNNELED or "
+        "more");
   int main_thread = 0;
   check(MPI_Is_thread_main(&main_thread), "MPI_Is_thread_main");
   if (level == MPI_THREAD_FUNNELED && main_thread == 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "this is not the thread that initialised MPI; with MPI_THREAD_FUNNELED it must be");
+    refuse("this is not the thread that initialised MPI; with MPI_THREAD_FUNNELED it must be");
 }
 
 Field whole(const char* name, std::int64_t value) { return {name, false, value}; }
@@ -123,9 +119,7 @@ Field real(const char* name, double value) {
 }
 
 void check_choice(const char* field, std::uint32_t value, const char* kind, std::uint32_t most) {
-  if (value > most)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %u; it must be %s, 0 to %u", field, value, kind,
-         most);
+  if (value > most) refuse("desc.%s is %u; it must be %s, 0 to %u", field, value, kind, most);
 }
 
 void compare(const Communicator& comm, const Field* fields, std::size_t count) {
@@ -140,8 +134,7 @@ void compare(const Communicator& comm, const Field* fields, std::size_t count) {
       char own[32], other[32];
       print(fields[i], fields[i].bits, own);
       print(fields[i], first[i], other);
-      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %s; on rank 0 it is %s, and must be the same",
-           fields[i].name, own, other);
+      refuse("desc.%s is %s; on rank 0 it is %s, and must be the same", fields[i].name, own, other);
     }
   });
 }
@@ -165,9 +158,8 @@ void compare(const Communicator& comm, const char* field, const std::int32_t* ow
   }
   comm.agreed([&] {
     if (wrong < count)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.%s[%lld] is %d; on rank 0 it is %d, and must be the same", field,
-           static_cast<long long>(wrong), own[wrong], there);
+      refuse("desc.%s[%lld] is %d; on rank 0 it is %d, and must be the same", field, lld(wrong),
+             own[wrong], there);
   });
 }
 

@@ -14,18 +14,17 @@ void check_positions(const char* field, const std::int64_t* positions, std::uint
                      std::int64_t length) {
   const bool wanted = placement == HEED_MPI_POSITIONS;
   if (positions != nullptr && !wanted)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.%s is given with desc.placement %u; it must be NULL unless that is "
-         "HEED_MPI_POSITIONS (2)",
-         field, placement);
+    refuse(
+        "desc.%s is given with desc.placement %u; it must be NULL unless that is "
+        "HEED_MPI_POSITIONS (2)",
+        field, placement);
   if (positions == nullptr && wanted && length > 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is NULL with desc.placement HEED_MPI_POSITIONS (2)",
-         field);
+    refuse("desc.%s is NULL with desc.placement HEED_MPI_POSITIONS (2)", field);
 }
 
 /// Refuses options that attention over ranks lacks.
 void check_supported(const heed_attention_desc& d, std::uint32_t tensors) {
-  const auto refuse = [](const char* what) {
+  const auto refuse_option = [](const char* what) {
     fail(HEED_STATUS_UNSUPPORTED, "%s is not supported over ranks", what);
   };
   const auto check_not_packed = [](const char* field, std::int64_t rows) {
@@ -33,19 +32,21 @@ void check_supported(const heed_attention_desc& d, std::uint32_t tensors) {
       fail(HEED_STATUS_UNSUPPORTED,
            "desc.%s is %lld; over ranks it must be 0, and desc.sequences says that a batch is "
            "packed",
-           field, static_cast<long long>(rows));
+           field, lld(rows));
   };
   check_not_packed("packed_queries", d.packed_queries);
   check_not_packed("packed_keys", d.packed_keys);
-  if (d.pages != 0) refuse("a cache in pages (desc.pages)");
-  if (d.key.dtype > HEED_DTYPE_F16) refuse("a key of 8 bits (desc.key.dtype)");
-  if (d.value.dtype > HEED_DTYPE_F16) refuse("a value of 8 bits (desc.value.dtype)");
-  if (d.hard != 0) refuse("hard attention (desc.hard), which has no log-sum-exp to merge by,");
-  if (d.weights_point != HEED_WEIGHTS_NONE) refuse("an output of weights (desc.weights_point)");
-  if (d.sum_columns != 0) refuse("an output of column sums (desc.sum_columns)");
+  if (d.pages != 0) refuse_option("a cache in pages (desc.pages)");
+  if (d.key.dtype > HEED_DTYPE_F16) refuse_option("a key of 8 bits (desc.key.dtype)");
+  if (d.value.dtype > HEED_DTYPE_F16) refuse_option("a value of 8 bits (desc.value.dtype)");
+  if (d.hard != 0)
+    refuse_option("hard attention (desc.hard), which has no log-sum-exp to merge by,");
+  if (d.weights_point != HEED_WEIGHTS_NONE)
+    refuse_option("an output of weights (desc.weights_point)");
+  if (d.sum_columns != 0) refuse_option("an output of column sums (desc.sum_columns)");
   if ((tensors & HEED_MPI_KEY_LENGTHS) != 0 &&
       (d.causal == HEED_CAUSAL_BOTTOM_RIGHT || d.alignment == HEED_ALIGNMENT_BOTTOM_RIGHT))
-    refuse("bottom-right alignment with HEED_MPI_KEY_LENGTHS, an offset for each sequence,");
+    refuse_option("bottom-right alignment with HEED_MPI_KEY_LENGTHS, an offset for each sequence,");
 }
 
 /// As far as it can be checked without the others' rows.
@@ -53,25 +54,22 @@ void check_sequences(const Problem& p) {
   constexpr std::int64_t kMost = 1 << 30;
   const std::int64_t sequences = p.given.sequences;
   if (sequences < 0 || sequences > kMost)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.sequences is %lld; it must be 0 to %lld",
-         static_cast<long long>(sequences), static_cast<long long>(kMost));
+    refuse("desc.sequences is %lld; it must be 0 to %lld", lld(sequences), lld(kMost));
   const auto check_begins = [&](const char* field, const std::int32_t* begins) {
     if ((begins == nullptr) != (sequences == 0))
-      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %s with desc.sequences %lld", field,
-           begins == nullptr ? "NULL" : "given", static_cast<long long>(sequences));
+      refuse("desc.%s is %s with desc.sequences %lld", field, begins == nullptr ? "NULL" : "given",
+             lld(sequences));
     for (std::int64_t i = 0; begins != nullptr && i <= sequences; ++i)
       if (i == 0 ? begins[0] != 0 : begins[i] < begins[i - 1])
-        fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s[%lld] is %d; it must be %s%d", field,
-             static_cast<long long>(i), begins[i], i == 0 ? "" : "at least ",
-             i == 0 ? 0 : begins[i - 1]);
+        refuse("desc.%s[%lld] is %d; it must be %s%d", field, lld(i), begins[i],
+               i == 0 ? "" : "at least ", i == 0 ? 0 : begins[i - 1]);
   };
   check_begins("cu_seqlens_q", p.given.cu_seqlens_q);
   check_begins("cu_seqlens_k", p.given.cu_seqlens_k);
   if (sequences == 0) return;
   if (p.desc.batch != 1)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.batch is %lld with desc.sequences %lld; a packed batch has a batch of 1",
-         static_cast<long long>(p.desc.batch), static_cast<long long>(sequences));
+    refuse("desc.batch is %lld with desc.sequences %lld; a packed batch has a batch of 1",
+           lld(p.desc.batch), lld(sequences));
 }
 
 /// The shard by itself, as the dense checks see it: masks and biases have the keys of all ranks.
@@ -95,13 +93,11 @@ void read_desc(Problem& p, const heed_context& c, const heed_mpi_attention_desc*
   check_choice("queries", p.given.queries, "a heed_mpi_queries", HEED_MPI_QUERIES_EVERYWHERE);
   check_choice("tensors", p.given.tensors, "heed_mpi_tensors, or-ed", 31);
   if (p.given.head_ranks < 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.head_ranks is %lld; it must be at least 0",
-         static_cast<long long>(p.given.head_ranks));
+    refuse("desc.head_ranks is %lld; it must be at least 0", lld(p.given.head_ranks));
   const double intensity = p.given.flops_per_byte;
   if (!(intensity >= 0) || std::isinf(intensity))
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.flops_per_byte is %g; it must be finite and above 0, or 0 for the default",
-         intensity);
+    refuse("desc.flops_per_byte is %g; it must be finite and above 0, or 0 for the default",
+           intensity);
   check_supported(p.desc, p.given.tensors);
   check_sequences(p);
   p.shard = make_dense_plan(c, shard_alone(p.desc));
@@ -109,8 +105,7 @@ void read_desc(Problem& p, const heed_context& c, const heed_mpi_attention_desc*
     check_positions("query_positions", p.given.query_positions, p.given.placement,
                     p.desc.query_length);
   else if (p.given.query_positions != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.query_positions is given; it must be NULL with HEED_MPI_QUERIES_EVERYWHERE");
+    refuse("desc.query_positions is given; it must be NULL with HEED_MPI_QUERIES_EVERYWHERE");
   check_positions("key_positions", p.given.key_positions, p.given.placement, p.desc.key_length);
 }
 
@@ -120,8 +115,8 @@ void check_gradients(const Problem& p) {
   const auto check_beside = [&](heed_mpi_gradients gradient, const char* name,
                                 heed_mpi_tensors tensor, const char* of) {
     if (p.wants(gradient) && !p.brings(tensor))
-      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.gradients has %s (%d); desc.tensors lacks %s (%d)",
-           name, static_cast<int>(gradient), of, static_cast<int>(tensor));
+      refuse("desc.gradients has %s (%d); desc.tensors lacks %s (%d)", name,
+             static_cast<int>(gradient), of, static_cast<int>(tensor));
   };
   check_beside(HEED_MPI_GRAD_BIAS, "HEED_MPI_GRAD_BIAS", HEED_MPI_BIAS, "HEED_MPI_BIAS");
   check_beside(HEED_MPI_GRAD_SINKS, "HEED_MPI_GRAD_SINKS", HEED_MPI_SINKS, "HEED_MPI_SINKS");
@@ -201,11 +196,11 @@ void check_given(const Plan& plan, const char* field, const void* pointer, heed_
                  const char* name, bool needed) {
   const bool promised = plan.problem.brings(tensor);
   if (pointer != nullptr && !promised)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is given; desc.tensors of the plan lacks %s (%d)",
-         field, name, static_cast<int>(tensor));
+    refuse("args.%s is given; desc.tensors of the plan lacks %s (%d)", field, name,
+           static_cast<int>(tensor));
   if (pointer == nullptr && promised && needed)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is NULL; desc.tensors of the plan has %s (%d)",
-         field, name, static_cast<int>(tensor));
+    refuse("args.%s is NULL; desc.tensors of the plan has %s (%d)", field, name,
+           static_cast<int>(tensor));
 }
 
 void check_lengths(const Plan& plan, const std::int32_t* lengths) {
@@ -216,10 +211,8 @@ void check_lengths(const Plan& plan, const std::int32_t* lengths) {
     const std::size_t sequence = packed ? static_cast<std::size_t>(b) : 0;
     const std::int64_t most = begins[sequence + 1] - begins[sequence];
     if (lengths[b] < 0 || lengths[b] > most)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "args.key_lengths[%lld] is %d; it must be 0 to %lld, the keys of %s",
-           static_cast<long long>(b), lengths[b], static_cast<long long>(most),
-           packed ? "the sequence" : "all ranks");
+      refuse("args.key_lengths[%lld] is %d; it must be 0 to %lld, the keys of %s", lld(b),
+             lengths[b], lld(most), packed ? "the sequence" : "all ranks");
   }
 }
 
@@ -297,9 +290,8 @@ void check_gradients(const Plan& plan, const heed_attention_backward_args& args)
   };
   for (const auto& g : gradients) {
     if (g.pointer != nullptr && !plan.problem.wants(g.gradient))
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "args.%s is given; desc.gradients of the plan lacks %s (%d)", g.field, g.name,
-           static_cast<int>(g.gradient));
+      refuse("args.%s is given; desc.gradients of the plan lacks %s (%d)", g.field, g.name,
+             static_cast<int>(g.gradient));
     check_tensor(g.field, g.pointer, g.dtype, false);
   }
 }
@@ -323,8 +315,7 @@ BackwardArgs read_args(const Plan& plan, const heed_attention_backward_args* giv
   check_attention(plan, attention);
   const bool rows = has_rows(plan.problem.desc);
   if (rows && attention.lse == nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "args.lse is NULL; gradients need what heed_mpi_attention wrote there");
+    refuse("args.lse is NULL; gradients need what heed_mpi_attention wrote there");
   check_tensor("grad_out", args.grad_out, plan.problem.backward.grad_out.dtype, rows,
                empty_of(plan.problem.desc, plan.problem.desc.query_heads, "query_heads"));
   check_tensor("grad_lse", args.grad_lse, plan.problem.backward.grad_lse.dtype, false);

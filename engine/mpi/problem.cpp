@@ -77,10 +77,10 @@ void unite_scores(const Communicator& comm, Problem& p) {
   if (!p.wants(HEED_MPI_GRAD_BIAS)) return;
   comm.agreed([&] {
     if (bias.rows == 1 && p.bias.by_rows && p.desc.query_length != 1)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.bias.rows is 1 with desc.query_length %lld; a bias that repeats over queries must "
-           "do so on all ranks",
-           static_cast<long long>(p.desc.query_length));
+      refuse(
+          "desc.bias.rows is 1 with desc.query_length %lld; a bias that repeats over queries must "
+          "do so on all ranks",
+          lld(p.desc.query_length));
   });
 }
 
@@ -120,9 +120,8 @@ void cut_sequences(Problem& p) {
   const auto sequences = static_cast<std::size_t>(p.given.sequences);
   const auto check_end = [&](const char* field, const std::int32_t* begins, std::int64_t rows) {
     if (begins[sequences] != rows)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.%s[%zu] is %d; it must be %lld, the rows of all ranks", field, sequences,
-           begins[sequences], static_cast<long long>(rows));
+      refuse("desc.%s[%zu] is %d; it must be %lld, the rows of all ranks", field, sequences,
+             begins[sequences], lld(rows));
   };
   const std::int32_t* const q = p.given.cu_seqlens_q;
   const std::int32_t* const k = p.given.cu_seqlens_k;
@@ -132,10 +131,10 @@ void cut_sequences(Problem& p) {
   const bool stands = p.desc.causal != HEED_CAUSAL_NONE || p.desc.alignment != 0;
   for (std::size_t n = 0; ordered && !stands && n < sequences; ++n)
     if (q[n + 1] - q[n] != k[n + 1] - k[n])
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.alignment is 0, and sequence %zu has %d queries and %d keys; it must say where "
-           "queries stand",
-           n, q[n + 1] - q[n], k[n + 1] - k[n]);
+      refuse(
+          "desc.alignment is 0, and sequence %zu has %d queries and %d keys; it must say where "
+          "queries stand",
+          n, q[n + 1] - q[n], k[n + 1] - k[n]);
   cut({"query", 0, nullptr}, q, sequences, p.queries);
   cut({"key", 0, nullptr}, k, sequences, p.keys);
 }

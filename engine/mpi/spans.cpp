@@ -26,7 +26,7 @@ Spans spans_of(const OwnRows& own) {
       fail(HEED_STATUS_UNSUPPORTED,
            "desc.%s_positions has a gap or a jump before row %lld; a shard may have %zu spans of "
            "consecutive positions, and this would be one more",
-           own.name, static_cast<long long>(row), kMostSpans);
+           own.name, lld(row), kMostSpans);
     } else {
       spans.push_back({position, 1, row});
     }
@@ -96,16 +96,14 @@ void check_cover(const std::vector<Spans>& all, const char* name) {
   for (std::size_t i = 0; i < sorted.size(); ++i) {
     const Span& span = sorted[i].span;
     if (span.position < next)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.%s_positions of rank %zu has position %lld, which %s", name, sorted[i].rank,
-           static_cast<long long>(span.position),
-           i == 0 ? "is below 0" : "is also a position of this or another rank");
+      refuse("desc.%s_positions of rank %zu has position %lld, which %s", name, sorted[i].rank,
+             lld(span.position),
+             i == 0 ? "is below 0" : "is also a position of this or another rank");
     if (span.position > next)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.%s_positions of rank %zu goes on at position %lld, but no rank has position %lld; "
-           "together they must be 0 to %lld, each once",
-           name, sorted[i].rank, static_cast<long long>(span.position),
-           static_cast<long long>(next), static_cast<long long>(total - 1));
+      refuse(
+          "desc.%s_positions of rank %zu goes on at position %lld, but no rank has position %lld; "
+          "together they must be 0 to %lld, each once",
+          name, sorted[i].rank, lld(span.position), lld(next), lld(total - 1));
     next = span.end();
   }
 }

@@ -34,14 +34,11 @@ std::size_t bytes_of(std::uint32_t dtype) {
 
 void check_tensor(const char* field, const void* pointer, std::uint32_t dtype, bool elements,
                   const char* empty) {
-  if (pointer == nullptr && elements)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is NULL; its tensor has elements", field);
+  if (pointer == nullptr && elements) refuse("args.%s is NULL; its tensor has elements", field);
   if (pointer != nullptr && empty != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "args.%s is given, but %s is 0; a tensor without elements must be NULL", field, empty);
+    refuse("args.%s is given, but %s is 0; a tensor without elements must be NULL", field, empty);
   if (reinterpret_cast<std::uintptr_t>(pointer) % bytes_of(dtype) != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is %p; it must be a multiple of %zu", field,
-         pointer, bytes_of(dtype));
+    refuse("args.%s is %p; it must be a multiple of %zu", field, pointer, bytes_of(dtype));
 }
 
 heed_layout explicit_layout(const heed_layout& given, const Extent& e) {

@@ -223,11 +223,10 @@ void tell_run(const Told& run, double seconds) {
   Text precision;
   if (run.precision != Precision::kExact) precision.add(" %s", name_of(run.precision));
   tell("%s %s widths %lld,%lld->%lld %s%s%s, %s product, %s%s %s x%u, %.3f ms, %.1f GFLOP/s",
-       run.what, sizes_of(a).c_str(), static_cast<long long>(p.width_query),
-       static_cast<long long>(p.width_key), static_cast<long long>(p.width_out), name_of(p.combine),
-       options_of(a, read_attention_args(run.args)).c_str(), run.kept, name_of(c.backend),
-       c.kernels->f32.isa, precision.c_str(), c.threads.name, run.workers, seconds * 1e3,
-       seconds > 0 ? run.flops / seconds * 1e-9 : 0.0);
+       run.what, sizes_of(a).c_str(), lld(p.width_query), lld(p.width_key), lld(p.width_out),
+       name_of(p.combine), options_of(a, read_attention_args(run.args)).c_str(), run.kept,
+       name_of(c.backend), c.kernels->f32.isa, precision.c_str(), c.threads.name, run.workers,
+       seconds * 1e3, seconds > 0 ? run.flops / seconds * 1e-9 : 0.0);
 }
 
 }  // namespace

@@ -18,9 +18,8 @@ heed_attention_desc read_attention(const heed_multihead_desc& desc) {
   check_unset("desc.attention->value_scales", attention.value_scales, kWhy);
   check_size("attention->query_heads", attention.query_heads, 1);
   if (attention.pages != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.attention->pages is %lld; it must be 0: a block makes its keys itself",
-         static_cast<long long>(attention.pages));
+    refuse("desc.attention->pages is %lld; it must be 0: a block makes its keys itself",
+           lld(attention.pages));
   const std::uint32_t type =
       desc.input_query.dtype == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
   attention.query.dtype = type;
@@ -55,10 +54,8 @@ void resolve_widths(const heed_multihead_desc& desc, MultiheadProblem& p) {
   const std::int64_t natural = p.has_w_out() ? p.width_query : combined;
   p.width_out = desc.width_out == 0 ? natural : desc.width_out;
   if (!p.has_w_out() && p.width_out != natural)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.width_out is %lld; without a W_out it must be %svalue_features, %lld, or 0",
-         static_cast<long long>(p.width_out), apart ? "query_heads * " : "",
-         static_cast<long long>(natural));
+    refuse("desc.width_out is %lld; without a W_out it must be %svalue_features, %lld, or 0",
+           lld(p.width_out), apart ? "query_heads * " : "", lld(natural));
 }
 
 void resolve_rows(MultiheadProblem& p) {
@@ -81,46 +78,41 @@ void check_matrices(const MultiheadProblem& p, const heed_multihead_args& args,
   check_given(HEED_GIVEN_MATRIX(args, key), p.w_key, p.float64(), products);
   check_given(HEED_GIVEN_MATRIX(args, value), p.w_value, p.float64(), products);
   if (p.combine == HEED_COMBINE_CONCAT && args.w_out == nullptr && args.p_out == nullptr)
-    fail(
-        HEED_STATUS_INVALID_ARGUMENT,
+    refuse(
         "args.w_out and args.p_out are both NULL; give one of them, or heads stay as they are with "
         "desc.combine HEED_COMBINE_HEADS (5)");
   if (p.has_w_out())
     check_given(HEED_GIVEN_MATRIX(args, out), p.w_out, p.float64(), products);
   else if (args.p_out != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.p_out is given; it must be NULL %s", kHasWOut.unless);
+    refuse("args.p_out is given; it must be NULL %s", kHasWOut.unless);
 }
 
 void check_head_weights(const MultiheadProblem& p, const void* head_weights) {
   const bool wanted = p.combine == HEED_COMBINE_WEIGHTED;
   if (wanted != (head_weights != nullptr))
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "args.head_weights is %s with desc.combine %d; it must be given with "
-         "HEED_COMBINE_WEIGHTED (1) and NULL otherwise",
-         wanted ? "NULL" : "given", static_cast<int>(p.combine));
+    refuse(
+        "args.head_weights is %s with desc.combine %d; it must be given with "
+        "HEED_COMBINE_WEIGHTED (1) and NULL otherwise",
+        wanted ? "NULL" : "given", static_cast<int>(p.combine));
 }
 
 void check_one_input(const MultiheadProblem& p, const heed_multihead_args& args) {
   if (args.input_key == nullptr && p.key_rows > 0 && !p.one_input_fits)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "args.input_key is NULL; input_query can stand for it only with as many rows and "
-         "features, and %lld x %lld are not %lld x %lld",
-         static_cast<long long>(p.query_rows), static_cast<long long>(p.width_query),
-         static_cast<long long>(p.key_rows), static_cast<long long>(p.width_key));
+    refuse(
+        "args.input_key is NULL; input_query can stand for it only with as many rows and "
+        "features, and %lld x %lld are not %lld x %lld",
+        lld(p.query_rows), lld(p.width_query), lld(p.key_rows), lld(p.width_key));
 }
 
 void check_kept(const MultiheadProblem& p, const heed_multihead_args& args, std::size_t bytes) {
   if (!p.keep && args.kept != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.kept is given; it must be NULL with desc.keep 0");
+    refuse("args.kept is given; it must be NULL with desc.keep 0");
   if (!p.keep && args.kept_bytes != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.kept_bytes is %zu; it must be 0 with desc.keep 0",
-         args.kept_bytes);
+    refuse("args.kept_bytes is %zu; it must be 0 with desc.keep 0", args.kept_bytes);
   if (bytes == 0) return;
-  if (args.kept == nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.kept is NULL; desc.keep 1 needs %zu bytes", bytes);
+  if (args.kept == nullptr) refuse("args.kept is NULL; desc.keep 1 needs %zu bytes", bytes);
   if (args.kept_bytes < bytes)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.kept_bytes is %zu; it must be at least %zu",
-         args.kept_bytes, bytes);
+    refuse("args.kept_bytes is %zu; it must be at least %zu", args.kept_bytes, bytes);
   check_alignment("args.kept", args.kept, HEED_WORKSPACE_ALIGNMENT);
 }
 
@@ -156,8 +148,7 @@ heed_attention_args read_attention_args(const heed_multihead_args& args) {
              {"key_scales", inner.key_scales}, {"value_scales", inner.value_scales}};
   for (const auto& tensor : own)
     if (tensor.pointer != nullptr)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "args.attention->%s is given; it must be NULL: the block makes its own", tensor.name);
+      refuse("args.attention->%s is given; it must be NULL: the block makes its own", tensor.name);
   return inner;
 }
 

@@ -44,8 +44,7 @@ const ExecutorKind& choose_executor(const char* name, const char* source) {
     if (std::strcmp(name, kind->name) == 0) return *kind;
     choices.add_item(kind->name);
   }
-  fail(HEED_STATUS_INVALID_ARGUMENT, "%s is \"%.40s\"; this build has: %s", source, name,
-       choices.c_str());
+  refuse("%s is \"%.40s\"; this build has: %s", source, name, choices.c_str());
 }
 
 }  // namespace heed

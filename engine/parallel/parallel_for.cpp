@@ -39,7 +39,7 @@ void Claims::check_all_done(const Threads& threads) const {
   const std::int64_t done = done_.load(std::memory_order_relaxed);
   if (done != tasks_.count)
     fail(HEED_STATUS_EXECUTOR_FAILED, "the executor \"%s\" ran %lld of %lld tasks", threads.name,
-         static_cast<long long>(done), static_cast<long long>(tasks_.count));
+         lld(done), lld(tasks_.count));
 }
 
 }  // namespace heed

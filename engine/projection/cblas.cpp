@@ -181,7 +181,7 @@ void plan_cblas(MatmulPlan& plan) {
     fail(HEED_STATUS_UNSUPPORTED,
          "a product from %lld features to %lld; with options.product \"cblas\" both must be at "
          "most %d",
-         static_cast<long long>(size.in), static_cast<long long>(size.out), INT_MAX);
+         lld(size.in), lld(size.out), INT_MAX);
   const std::int64_t rows = std::min(size.rows, kCallRows);
   const std::int64_t number = real_bytes(size.float64);
   Offsets offsets;

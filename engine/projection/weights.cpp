@@ -246,9 +246,8 @@ MatrixToPrepare validate(const heed_context& context, const heed_weights_desc& d
                          const void* matrix, const void* bias) {
   if (desc.arithmetic != HEED_DTYPE_DEFAULT && desc.arithmetic != HEED_DTYPE_F32 &&
       desc.arithmetic != HEED_DTYPE_F64)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.arithmetic is %u; it must be 0, HEED_DTYPE_F32 (1) or HEED_DTYPE_F64 (2)",
-         desc.arithmetic);
+    refuse("desc.arithmetic is %u; it must be 0, HEED_DTYPE_F32 (1) or HEED_DTYPE_F64 (2)",
+           desc.arithmetic);
   check_reserved("desc.reserved", desc.reserved);
   check_size("matrices", desc.matrices, 0);
   check_size("in", desc.in, 1);
@@ -313,17 +312,14 @@ void check_fits(const GivenMatrix& given, const Matrix& matrix, bool float64,
   const heed_weights& weights = *given.p;
   check_prepared(given.p_field, weights, "plan", products);
   if (given.b != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s is given; it must be NULL with %s, which has its bias inside", given.b_field,
-         given.p_field);
+    refuse("%s is given; it must be NULL with %s, which has its bias inside", given.b_field,
+           given.p_field);
   if (weights.in != matrix.in || weights.out != matrix.out)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s is prepared from %lld features to %lld; it must be from %lld to %lld", given.p_field,
-         static_cast<long long>(weights.in), static_cast<long long>(weights.out),
-         static_cast<long long>(matrix.in), static_cast<long long>(matrix.out));
+    refuse("%s is prepared from %lld features to %lld; it must be from %lld to %lld", given.p_field,
+           lld(weights.in), lld(weights.out), lld(matrix.in), lld(matrix.out));
   if (weights.float64 != float64)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is prepared for %s arithmetic; this plan's is %s",
-         given.p_field, weights.float64 ? "float64" : "float32", float64 ? "float64" : "float32");
+    refuse("%s is prepared for %s arithmetic; this plan's is %s", given.p_field,
+           weights.float64 ? "float64" : "float32", float64 ? "float64" : "float32");
 }
 
 }  // namespace
@@ -335,22 +331,21 @@ PreparedFor prepared_for(const heed_context& context) {
 void check_prepared(const char* field, const heed_weights& weights, const char* of,
                     const PreparedFor& products) {
   if (weights.backend != products.backend)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s is prepared with a context whose product is \"%s\"; this %s's is \"%s\"", field,
-         name_of(weights.backend), of, name_of(products.backend));
+    refuse("%s is prepared with a context whose product is \"%s\"; this %s's is \"%s\"", field,
+           name_of(weights.backend), of, name_of(products.backend));
   if (weights.rounded && !products.rounds)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s is prepared with a context whose precision is \"medium\", which rounded it to "
-         "bfloat16; "
-         "this %s does not round matrices",
-         field, of);
+    refuse(
+        "%s is prepared with a context whose precision is \"medium\", which rounded it to "
+        "bfloat16; "
+        "this %s does not round matrices",
+        field, of);
 }
 
 void check_given(const GivenMatrix& given, const Matrix& matrix, bool float64,
                  const PreparedFor& products) {
   if ((given.w != nullptr) == (given.p != nullptr))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s and %s are both %s; give one of them", given.w_field,
-         given.p_field, given.w == nullptr ? "NULL" : "given");
+    refuse("%s and %s are both %s; give one of them", given.w_field, given.p_field,
+           given.w == nullptr ? "NULL" : "given");
   if (given.p != nullptr) check_fits(given, matrix, float64, products);
 }
 

@@ -34,9 +34,8 @@ heed_allocator resolve_allocator(const heed_allocator* given) {
     return {static_cast<std::uint32_t>(sizeof(heed_allocator)), 0, nullptr, c_allocate, c_release};
   check_reserved("options.allocator.reserved", given->reserved);
   if (given->allocate == nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "options.allocator.allocate is NULL; it must be a function");
-  if (given->release == nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "options.allocator.release is NULL; it must be a function");
+    refuse("options.allocator.allocate is NULL; it must be a function");
+  if (given->release == nullptr) refuse("options.allocator.release is NULL; it must be a function");
   return *given;
 }
 

@@ -69,7 +69,7 @@ heed_status guarded(Function&& function) noexcept {
 
 template <class T>
 T& required(T* pointer, const char* name) {
-  if (pointer == nullptr) fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL", name);
+  if (pointer == nullptr) refuse("%s is NULL", name);
   return *pointer;
 }
 

@@ -94,17 +94,15 @@ struct StructSizes {
 
 template <class T>
 std::uint32_t checked_struct_size(const T* given, const char* name) {
-  if (given == nullptr) fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL", name);
+  if (given == nullptr) refuse("%s is NULL", name);
   using Sizes = StructSizes<T>;
   std::uint32_t size;
   std::memcpy(&size, given, sizeof size);
   if (size < 2 * sizeof(std::uint32_t) || size > kMaxStructSize)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s.struct_size is %u; initialise the struct with its _INIT macro", name, size);
+    refuse("%s.struct_size is %u; initialise the struct with its _INIT macro", name, size);
   if (size < sizeof(T) && Sizes::from(size) != size)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s.struct_size is %u, inside a field; the nearest where one ends are %zu and %zu", name,
-         size, Sizes::below(size), Sizes::from(size));
+    refuse("%s.struct_size is %u, inside a field; the nearest where one ends are %zu and %zu", name,
+           size, Sizes::below(size), Sizes::from(size));
   return size;
 }
 

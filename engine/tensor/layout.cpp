@@ -14,16 +14,15 @@ namespace {
 ElementType element_type(const char* field, std::uint32_t dtype, ElementType default_type,
                          heed_dtype last) {
   if (dtype > static_cast<std::uint32_t>(last))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must be a heed_dtype, 0 to %d", field,
-         dtype, static_cast<int>(last));
+    refuse("%s.dtype is %u; it must be a heed_dtype, 0 to %d", field, dtype,
+           static_cast<int>(last));
   return dtype == HEED_DTYPE_DEFAULT ? default_type : static_cast<ElementType>(dtype - 1);
 }
 
 /// Whether strides that are all 0 mean contiguous.
 bool all_zero_is_contiguous(const char* field, std::uint32_t reserved) {
   if (reserved > HEED_STRIDES_EXPLICIT)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s.reserved is %u; it must be 0 or HEED_STRIDES_EXPLICIT (1)", field, reserved);
+    refuse("%s.reserved is %u; it must be 0 or HEED_STRIDES_EXPLICIT (1)", field, reserved);
   return reserved == HEED_STRIDES_DEFAULT;
 }
 
@@ -36,10 +35,8 @@ Strides contiguous(const char* field, const Shape& shape, const int (&order)[4])
     elements = elements * std::max<std::int64_t>(shape[order[i]], 1);
   }
   if (!elements.fits())
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s has %lld x %lld x %lld x %lld elements; that overflows an address", field,
-         static_cast<long long>(shape[0]), static_cast<long long>(shape[1]),
-         static_cast<long long>(shape[2]), static_cast<long long>(shape[3]));
+    refuse("%s has %lld x %lld x %lld x %lld elements; that overflows an address", field,
+           lld(shape[0]), lld(shape[1]), lld(shape[2]), lld(shape[3]));
   return {strides[0], strides[1], strides[2], strides[3]};
 }
 
@@ -53,13 +50,11 @@ Strides check_reach(const char* field, const Strides& strides, const Shape& shap
   for (int axis = 0; axis < 4 && !empty; ++axis) {
     const Size distance = Size(shape[axis] - 1) * magnitude(all[axis]);
     if (!distance.fits())
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "%s steps %lld times by a stride of %lld elements; that overflows an address", field,
-           static_cast<long long>(shape[axis] - 1), static_cast<long long>(all[axis]));
+      refuse("%s steps %lld times by a stride of %lld elements; that overflows an address", field,
+             lld(shape[axis] - 1), lld(all[axis]));
     farthest = farthest + distance;
     if (!farthest.fits())
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s reaches %lld elements; that overflows an address",
-           field, static_cast<long long>(farthest.value()));
+      refuse("%s reaches %lld elements; that overflows an address", field, lld(farthest.value()));
   }
   for (int axis = 0; axis < 4; ++axis)
     if ((empty || shape[axis] == 1) && magnitude(all[axis]) > farthest.value() + 1) all[axis] = 0;
@@ -82,10 +77,8 @@ void check_apart(const char* field, const Strides& strides, const Shape& shape,
   for (int i = 0; i < count; ++i) {
     const int axis = order[i];
     if (magnitude(strides[axis]) <= reached.value())
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "%s.%s is %lld; it must exceed %lld, or elements of the output overlap", field,
-           fields.names[axis], static_cast<long long>(strides[axis]),
-           static_cast<long long>(reached.value()));
+      refuse("%s.%s is %lld; it must exceed %lld, or elements of the output overlap", field,
+             fields.names[axis], lld(strides[axis]), lld(reached.value()));
     reached = reached + Size(magnitude(strides[axis])) * (shape[axis] - 1);
   }
 }
@@ -99,10 +92,10 @@ void check_whole(const char* field, const Strides& strides, const Shape& shape,
                  const StrideFields& fields) {
   for (int axis = fields.given_from; axis < 4 && !is_empty(shape); ++axis)
     if (shape[axis] > 1 && strides[axis] == 0)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "%s.%s is 0 beside other strides; it must be given with them, unless %s.reserved is "
-           "HEED_STRIDES_EXPLICIT (1), which lets it repeat elements",
-           field, fields.names[axis], field);
+      refuse(
+          "%s.%s is 0 beside other strides; it must be given with them, unless %s.reserved is "
+          "HEED_STRIDES_EXPLICIT (1), which lets it repeat elements",
+          field, fields.names[axis], field);
 }
 
 /// The rules for a tensor's layout, beside those for its addresses.
@@ -136,15 +129,12 @@ Layout layout_of(const char* field, const heed_layout& given, const Shape& shape
 void check_size(const char* field, std::int64_t value, std::int64_t low) {
   constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
   if (value < low || value > kMaxSize)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be %lld to %lld", field,
-         static_cast<long long>(value), static_cast<long long>(low),
-         static_cast<long long>(kMaxSize));
+    refuse("desc.%s is %lld; it must be %lld to %lld", field, lld(value), lld(low), lld(kMaxSize));
 }
 
 void check_choice(const char* field, std::uint32_t value, const char* kind, int most) {
   if (value > static_cast<std::uint32_t>(most))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %u; it must be %s, 0 to %d", field, value, kind,
-         most);
+    refuse("desc.%s is %u; it must be %s, 0 to %d", field, value, kind, most);
 }
 
 Layout side_by_side(ElementType type) { return side_by_side(type, bytes_of(type)); }
@@ -155,14 +145,12 @@ bool is_unset(const heed_layout& given) {
 }
 
 void check_unset(const char* field, const heed_layout& given, const char* why) {
-  if (!is_unset(given))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is set; it must be 0: %s", field, why);
+  if (!is_unset(given)) refuse("%s is set; it must be 0: %s", field, why);
 }
 
 void check_no_heads(const char* field, const heed_layout& given) {
   if (given.stride_head != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.stride_head is %lld; it must be 0: it has no heads",
-         field, static_cast<long long>(given.stride_head));
+    refuse("%s.stride_head is %lld; it must be 0: it has no heads", field, lld(given.stride_head));
 }
 
 Layout input_layout(const char* field, const heed_layout& given, const Shape& shape,
@@ -184,19 +172,17 @@ Layout output_layout(const char* field, const heed_layout& given, const Shape& s
 void check_arithmetic(const char* field, ElementType type, bool float64) {
   if ((type == ElementType::kF64) == float64) return;
   if (float64)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s.dtype is %d; it must be HEED_DTYPE_F64 (2) or 0, as the arithmetic is float64", field,
-         static_cast<int>(type) + 1);  // a heed_dtype
-  fail(HEED_STATUS_INVALID_ARGUMENT,
-       "%s.dtype is HEED_DTYPE_F64 (2); the arithmetic is float32, so it must not be", field);
+    refuse("%s.dtype is %d; it must be HEED_DTYPE_F64 (2) or 0, as the arithmetic is float64",
+           field,
+           static_cast<int>(type) + 1);  // a heed_dtype
+  refuse("%s.dtype is HEED_DTYPE_F64 (2); the arithmetic is float32, so it must not be", field);
 }
 
 Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int64_t matrices,
                     std::int64_t in_each, std::int64_t out, bool float64, bool written) {
   if (matrices == 0 && given.stride_matrix != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s.stride_matrix is %lld; it must be 0: there is one matrix", field,
-         static_cast<long long>(given.stride_matrix));
+    refuse("%s.stride_matrix is %lld; it must be 0: there is one matrix", field,
+           lld(given.stride_matrix));
   matrices = std::max<std::int64_t>(matrices, 1);
   const heed_layout strides = {given.dtype, given.reserved,  given.stride_matrix,
                                0,           given.stride_in, given.stride_out};
@@ -217,12 +203,11 @@ Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int
 }
 
 Layout check_vector(const char* field, std::uint32_t dtype, bool float64) {
-  if (dtype > HEED_DTYPE_F16)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %u; it must be a heed_dtype, 0 to 4", field, dtype);
+  if (dtype > HEED_DTYPE_F16) refuse("%s is %u; it must be a heed_dtype, 0 to 4", field, dtype);
   if (dtype != 0 && (dtype == HEED_DTYPE_F64) != float64)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %u; it must be %s where the arithmetic is %s", field,
-         dtype, float64 ? "HEED_DTYPE_F64 (2)" : "another than HEED_DTYPE_F64 (2)",
-         float64 ? "float64" : "float32");
+    refuse("%s is %u; it must be %s where the arithmetic is %s", field, dtype,
+           float64 ? "HEED_DTYPE_F64 (2)" : "another than HEED_DTYPE_F64 (2)",
+           float64 ? "float64" : "float32");
   const heed_layout side_by_side = {dtype, 0, 0, 0, 0, 0};
   const Shape shape = {1, 1, 1, 1};
   return input_layout(field, side_by_side, shape, real_type(float64));
@@ -230,9 +215,8 @@ Layout check_vector(const char* field, std::uint32_t dtype, bool float64) {
 
 void check_lse_type(const char* field, const heed_layout& given) {
   if (given.dtype == HEED_DTYPE_BF16 || given.dtype == HEED_DTYPE_F16)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s.dtype is %u; it must be 0, HEED_DTYPE_F32 (1) or HEED_DTYPE_F64 (2)", field,
-         given.dtype);
+    refuse("%s.dtype is %u; it must be 0, HEED_DTYPE_F32 (1) or HEED_DTYPE_F64 (2)", field,
+           given.dtype);
 }
 
 void score_sizes(const char* field, const heed_score_layout& given, const Shape& shape,
@@ -241,8 +225,8 @@ void score_sizes(const char* field, const heed_score_layout& given, const Shape&
   const std::int64_t sizes[4] = {given.batch, given.heads, given.rows, given.keys};
   for (int axis = 0; axis < 4; ++axis) {
     if (sizes[axis] != 0 && sizes[axis] != 1 && sizes[axis] != shape[axis])
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.%s is %lld; it must be %lld, 1 or 0 (the same)", field,
-           names[axis], static_cast<long long>(sizes[axis]), static_cast<long long>(shape[axis]));
+      refuse("%s.%s is %lld; it must be %lld, 1 or 0 (the same)", field, names[axis],
+             lld(sizes[axis]), lld(shape[axis]));
     own[axis] = sizes[axis] == 0 ? shape[axis] : sizes[axis];
   }
 }
@@ -252,8 +236,7 @@ Layout score_layout(const char* field, const heed_score_layout& given, const Sha
   constexpr StrideFields kScoreStrides = {
       {"stride_batch", "stride_head", "stride_row", "stride_key"}, 3};
   if (default_type == ElementType::kMask && given.dtype != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must be 0: a mask is made of bytes",
-         field, given.dtype);
+    refuse("%s.dtype is %u; it must be 0: a mask is made of bytes", field, given.dtype);
   Shape own;
   score_sizes(field, given, shape, own);
   Layout layout = layout_of(field,
@@ -267,15 +250,12 @@ Layout score_layout(const char* field, const heed_score_layout& given, const Sha
 }
 
 void refuse_pointer(const char* field, const void* pointer, std::int64_t bytes) {
-  if (pointer == nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL; its tensor has elements", field);
-  fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %p; it must be a multiple of %lld", field, pointer,
-       static_cast<long long>(bytes));
+  if (pointer == nullptr) refuse("%s is NULL; its tensor has elements", field);
+  refuse("%s is %p; it must be a multiple of %lld", field, pointer, lld(bytes));
 }
 
 void refuse_empty(const char* field, const char* size_field) {
-  fail(HEED_STATUS_INVALID_ARGUMENT,
-       "%s is given, but %s is 0; a tensor without elements must be NULL", field, size_field);
+  refuse("%s is given, but %s is 0; a tensor without elements must be NULL", field, size_field);
 }
 
 }  // namespace heed

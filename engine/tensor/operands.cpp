@@ -23,8 +23,8 @@ heed_layout layout_in(const void* desc, const Field& field) {
 /// Gradients are float64 where, and only where, the arithmetic is.
 void check_type_of_gradient(const Field& field, std::uint32_t dtype, bool float64, const char* as) {
   if (dtype != HEED_DTYPE_DEFAULT && (dtype == HEED_DTYPE_F64) != float64)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must %s, as %s is", field.desc, dtype,
-         float64 ? "be HEED_DTYPE_F64 (2)" : "not be HEED_DTYPE_F64 (2)", as);
+    refuse("%s.dtype is %u; it must %s, as %s is", field.desc, dtype,
+           float64 ? "be HEED_DTYPE_F64 (2)" : "not be HEED_DTYPE_F64 (2)", as);
 }
 
 }  // namespace
@@ -66,23 +66,21 @@ Matrix resolve_matrix(const Field& field, Role role, const Axes& axes, bool floa
 }
 
 void check_unset(const Field& field, const void* desc, const char* unless) {
-  if (!is_unset(layout_in(desc, field)))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be 0 %s", field.desc, unless);
+  if (!is_unset(layout_in(desc, field))) refuse("%s is given; it must be 0 %s", field.desc, unless);
 }
 
 void refuse_given(const Field& field, const char* unless) {
-  fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL %s", field.args, unless);
+  refuse("%s is given; it must be NULL %s", field.args, unless);
 }
 
 void refuse_gradient(const Field& field, const char* inner) {
   constexpr std::size_t kPrefix = sizeof "grad_" - 1;
-  fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL without %s->%s", field.args,
-       inner, field.name + kPrefix);
+  refuse("%s is given; it must be NULL without %s->%s", field.args, inner, field.name + kPrefix);
 }
 
 void refuse_missing(const Field& field, const char* asked_by) {
   if (asked_by == nullptr) refuse_pointer(field.args, nullptr, field.bytes);
-  fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL; %s asks for it", field.args, asked_by);
+  refuse("%s is NULL; %s asks for it", field.args, asked_by);
 }
 
 void refuse_empty(const char* field, const Axes& axes) {

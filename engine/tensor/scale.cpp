@@ -12,9 +12,8 @@ namespace {
 void check_factor(bool float64, const char* field, double value, double factor) {
   const double largest = float64 ? 1.7976931348623157e+308 : 3.4028234663852886e+38;
   if (!(std::fabs(factor) <= largest))
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.%s is %g; with it scores would be multiplied by %g, which must be at most %g", field,
-         value, factor, largest);
+    refuse("desc.%s is %g; with it scores would be multiplied by %g, which must be at most %g",
+           field, value, factor, largest);
 }
 
 }  // namespace
@@ -22,17 +21,13 @@ void check_factor(bool float64, const char* field, double value, double factor) 
 Scaling resolve_scaling(double scale, double softcap, double temperature, std::uint32_t hard,
                         std::int64_t features, bool float64) {
   check_choice("hard", hard, "a switch", 1);
-  if (!std::isfinite(scale))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.scale is %g; it must be finite", scale);
+  if (!std::isfinite(scale)) refuse("desc.scale is %g; it must be finite", scale);
   if (!(softcap >= 0 && std::isfinite(softcap)))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.softcap is %g; it must be finite and at least 0",
-         softcap);
+    refuse("desc.softcap is %g; it must be finite and at least 0", softcap);
   if (!(temperature >= 0))
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.temperature is %g; it must be above 0, or 0 for the default 1", temperature);
+    refuse("desc.temperature is %g; it must be above 0, or 0 for the default 1", temperature);
   if (hard != 0 && temperature != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.temperature is %g; it must be 0 with desc.hard",
-         temperature);
+    refuse("desc.temperature is %g; it must be 0 with desc.hard", temperature);
   Scaling s{};
   s.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(features));
   s.softcap = softcap;

@@ -20,11 +20,10 @@ std::int64_t count_before(const Communicator& comm, std::int64_t own) {
 
 template <class Index>
 std::int32_t checked(const char* field, const Index* indices, std::int64_t e, std::int64_t nodes) {
-  const auto value = static_cast<long long>(indices[e]);
+  const auto value = lld(indices[e]);
   if (value < 0 || value >= nodes)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.%s[%lld] is %lld; it must be at least 0 and below desc.nodes, %lld", field,
-         static_cast<long long>(e), value, static_cast<long long>(nodes));
+    refuse("desc.%s[%lld] is %lld; it must be at least 0 and below desc.nodes, %lld", field, lld(e),
+           value, lld(nodes));
   return static_cast<std::int32_t>(value);
 }
 
@@ -55,7 +54,7 @@ struct Fault {
   bool found() const { return line >= 0; }
 };
 
-[[noreturn]] void refuse(const char* path, const char* what) {
+[[noreturn]] void refuse_file(const char* path, const char* what) {
   fail(HEED_STATUS_IO, "desc.path %.120s %s: %s", path, what, std::strerror(errno));
 }
 
@@ -72,16 +71,15 @@ class FileShare {
     check(MPI_Bcast(&first, 1, MPI_INT64_T, 0, comm_.get()), "MPI_Bcast");
     comm_.agreed([&] {
       if (size_ != first)
-        fail(HEED_STATUS_INVALID_ARGUMENT,
-             "desc.path %.120s has %lld bytes; on rank 0 it has %lld, and must be the same", path_,
-             static_cast<long long>(size_), static_cast<long long>(first));
+        refuse("desc.path %.120s has %lld bytes; on rank 0 it has %lld, and must be the same",
+               path_, lld(size_), lld(first));
       read_lines();
     });
     const long long line = count_before(comm_, lines_) + fault_.line + 1;
     comm_.agreed([&] {
       if (fault_.found())
         fail(fault_.status, "desc.path %.100s, line %lld (byte %lld): %s", path_, line,
-             static_cast<long long>(fault_.byte), fault_.words);
+             lld(fault_.byte), fault_.words);
     });
   }
 
@@ -91,9 +89,9 @@ class FileShare {
  private:
   void open() {
     file_.reset(std::fopen(path_, "rb"));
-    if (file_ == nullptr) refuse(path_, "cannot be opened");
+    if (file_ == nullptr) refuse_file(path_, "cannot be opened");
     if (fseeko(file_.get(), 0, SEEK_END) != 0 || (size_ = ftello(file_.get())) < 0)
-      refuse(path_, "has no size");
+      refuse_file(path_, "has no size");
   }
 
   std::int64_t share_begin(int rank) const {
@@ -111,7 +109,7 @@ class FileShare {
   }
 
   void seek(std::int64_t at) const {
-    if (fseeko(file_.get(), at, SEEK_SET) != 0) refuse(path_, "cannot be read");
+    if (fseeko(file_.get(), at, SEEK_SET) != 0) refuse_file(path_, "cannot be read");
   }
 
   /// Reads a line, and returns its bytes, with the newline; 0 at the end. As much as line_ holds is
@@ -125,7 +123,7 @@ class FileShare {
         line_[length_++] = static_cast<char>(c);
       else
         cut_ = cut_ || std::isspace(c) == 0;
-    if (std::ferror(file_.get()) != 0) refuse(path_, "cannot be read");
+    if (std::ferror(file_.get()) != 0) refuse_file(path_, "cannot be read");
     line_[length_] = '\0';
     return bytes;
   }
@@ -154,8 +152,7 @@ class FileShare {
     if (std::max(source, destination) >= nodes_) {
       char why[64];
       std::snprintf(why, sizeof why, "has a node that is not below %s, %lld",
-                    nodes_ == kMostNodes ? "the most" : "desc.nodes",
-                    static_cast<long long>(nodes_));
+                    nodes_ == kMostNodes ? "the most" : "desc.nodes", lld(nodes_));
       return find_fault(at, HEED_STATUS_INVALID_ARGUMENT, why);
     }
     most = std::max({most, source, destination});

@@ -25,8 +25,8 @@ std::vector<std::int64_t> exchange_counts(const Communicator& comm,
     for (std::size_t i = 0; i < sent.size(); ++i)
       if (sent[i] > INT_MAX)
         fail(HEED_STATUS_UNSUPPORTED,
-             "%lld edges or nodes are for rank %zu; a message may have %d at most",
-             static_cast<long long>(sent[i]), i, INT_MAX);
+             "%lld edges or nodes are for rank %zu; a message may have %d at most", lld(sent[i]), i,
+             INT_MAX);
     received.resize(sent.size());
   });
   check(MPI_Alltoall(sent.data(), 1, MPI_INT64_T, received.data(), 1, MPI_INT64_T, comm.get()),
@@ -81,14 +81,13 @@ Lists<T> by_rank(int ranks, const std::vector<T>& items, RankOf&& rank_of) {
 void check_arrays(const heed_mpi_graph_desc& d) {
   if (d.path != nullptr) {
     if (d.edges != 0 || d.sources != nullptr || d.destinations != nullptr)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.path is given; desc.edges must then be 0, and desc.sources and desc.destinations "
-           "NULL");
+      refuse(
+          "desc.path is given; desc.edges must then be 0, and desc.sources and desc.destinations "
+          "NULL");
     return;
   }
   if (d.edges < 0 || d.edges > std::int64_t{1} << 40)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.edges is %lld; it must be 0 to 1099511627776",
-         static_cast<long long>(d.edges));
+    refuse("desc.edges is %lld; it must be 0 to 1099511627776", lld(d.edges));
   const struct {
     const char* name;
     const void* data;
@@ -96,19 +95,17 @@ void check_arrays(const heed_mpi_graph_desc& d) {
   const std::size_t bytes = d.index_type == HEED_INDEX_I64 ? 8 : 4;
   for (const auto& array : arrays) {
     if (d.edges > 0 && array.data == nullptr)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is NULL; desc.edges is %lld", array.name,
-           static_cast<long long>(d.edges));
+      refuse("desc.%s is NULL; desc.edges is %lld", array.name, lld(d.edges));
     if (reinterpret_cast<std::uintptr_t>(array.data) % bytes != 0)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %p; it must be a multiple of %zu", array.name,
-           array.data, bytes);
+      refuse("desc.%s is %p; it must be a multiple of %zu", array.name, array.data, bytes);
   }
 }
 
 void check_owners(const Communicator& comm, const heed_mpi_graph_desc& d) {
   for (std::int64_t n = 0; d.owners != nullptr && n < d.nodes; ++n)
     if (d.owners[n] < 0 || d.owners[n] >= comm.size())
-      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.owners[%lld] is %d; it must be a rank, 0 to %d",
-           static_cast<long long>(n), d.owners[n], comm.size() - 1);
+      refuse("desc.owners[%lld] is %d; it must be a rank, 0 to %d", lld(n), d.owners[n],
+             comm.size() - 1);
 }
 
 heed_mpi_graph_desc read_desc(const Communicator& comm, const heed_context* context,
@@ -120,12 +117,11 @@ heed_mpi_graph_desc read_desc(const Communicator& comm, const heed_context* cont
   check_choice("duplicates", d.duplicates, "a heed_duplicates", HEED_DUPLICATES_KEEP);
   check_reserved("desc.reserved", d.reserved);
   if (d.nodes < 0 || d.nodes > kMostNodes)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.nodes is %lld; it must be 0 to %lld",
-         static_cast<long long>(d.nodes), static_cast<long long>(kMostNodes));
+    refuse("desc.nodes is %lld; it must be 0 to %lld", lld(d.nodes), lld(kMostNodes));
   if (d.path != nullptr && d.nodes == 0 && d.owners != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.owners is given with desc.nodes 0; with both desc.path and desc.owners it must say "
-         "how many nodes there are");
+    refuse(
+        "desc.owners is given with desc.nodes 0; with both desc.path and desc.owners it must say "
+        "how many nodes there are");
   check_arrays(d);
   check_owners(comm, d);
   return d;

@@ -66,9 +66,9 @@ InnerBackward checked_arguments(const heed_multihead_backward_plan& plan,
   inner.attention.lse = inner.tensors + plan.block.space.lse;
   check_reserved("args.reserved", given.reserved);
   if (given.grad_input_key != nullptr && args.one_input())
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "args.grad_input_key is given; it must be NULL where args.block->input_key is: "
-         "grad_input_query is the sum of both");
+    refuse(
+        "args.grad_input_key is given; it must be NULL where args.block->input_key is: "
+        "grad_input_query is the sum of both");
   check_pointers<kBlockBackwardOperands>(plan.problem, &given, plan.problem.block.float64());
 
   heed_attention_backward_args& a = inner.args;
