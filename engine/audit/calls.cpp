@@ -2,7 +2,6 @@
 #include <cstdio>
 
 #include "engine/audit/audit.hpp"
-#include "engine/audit/tensors.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/audit/tensors.hpp"
+#include "engine/audit/audit.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "engine/audit/tensors.hpp"
+#include "engine/audit/audit.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {

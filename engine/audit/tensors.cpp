@@ -1,10 +1,9 @@
-#include "engine/audit/tensors.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 
+#include "engine/audit/audit.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/tensor/rows.hpp"
 

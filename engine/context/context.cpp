@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#if defined(_WIN32)
+#include <malloc.h>
+#endif
 
 #include "engine/context/isa.hpp"
 #include "engine/parallel/executor.hpp"
@@ -35,16 +38,6 @@ std::size_t backend_count() { return sizeof kKinds / sizeof kKinds[0]; }
 Backend backend_at(std::size_t index) { return kKinds[index]; }
 const char* name_of(Backend kind) { return kind == Backend::kHeed ? "heed" : "cblas"; }
 
-Backend choose_backend(const char* name, const char* source) {
-  if (name == nullptr) return kKinds[0];
-  Text choices;
-  for (const Backend kind : kKinds) {
-    if (std::strcmp(name, name_of(kind)) == 0) return kind;
-    choices.add_item(name_of(kind));
-  }
-  refuse("%s is \"%.40s\"; this build has: %s", source, name, choices.c_str());
-}
-
 namespace {
 
 // ---- The HEED_* environment variables, checked where they are read ------------------------------
@@ -70,6 +63,34 @@ std::uint32_t number_of(const char* variable, std::uint32_t low, std::uint32_t h
 
 // ---- Choices: an option goes before the environment ---------------------------------------------
 
+/// Kinds to choose from by name.
+struct Kinds {
+  std::size_t count;
+  std::size_t (*preferred)();  ///< where nobody asks for any
+  const char* (*name_of)(std::size_t kind);
+  bool (*is_usable)(std::size_t kind) = nullptr;  ///< here; nullptr: all are that this build has
+};
+
+/// The kind of this name. Throws an Error that lists them; `source` names where the name came from.
+std::size_t choose_kind(const Kinds& kinds, const char* name, const char* source) {
+  if (name == nullptr) return kinds.preferred();
+  Text choices;
+  bool known = false;
+  for (std::size_t kind = 0; kind < kinds.count; ++kind) {
+    const bool named = std::strcmp(name, kinds.name_of(kind)) == 0;
+    known = known || named;
+    if (kinds.is_usable != nullptr && !kinds.is_usable(kind)) continue;
+    if (named) return kind;
+    choices.add_item(kinds.name_of(kind));
+  }
+  if (kinds.is_usable == nullptr)
+    refuse("%s is \"%.40s\"; this build has: %s", source, name, choices.c_str());
+  fail(known ? HEED_STATUS_UNSUPPORTED : HEED_STATUS_INVALID_ARGUMENT,
+       "%s is \"%.40s\", %s; usable here: %s", source, name,
+       known ? "which this CPU or operating system lacks" : "which this build does not know",
+       choices.c_str());
+}
+
 /// A name that somebody asks for; nullptr: nobody does.
 class Named {
  public:
@@ -78,6 +99,10 @@ class Named {
         name_(by_option_ ? option : text_of(variable)),
         source_(by_option_ ? field : variable) {}
 
+  std::size_t choose(const Kinds& kinds) const {
+    return choose(
+        [&](const char* name, const char* source) { return choose_kind(kinds, name, source); });
+  }
   /// choose(name, source). A wrong name from the environment is the environment's fault.
   template <class Function>
   decltype(auto) choose(Function&& choose) const {
@@ -150,8 +175,10 @@ void use_caller_executor(heed_context& context, const heed_context_options& opti
 
 void use_own_executor(heed_context& context, const heed_context_options& options,
                       std::uint32_t threads) {
-  const ExecutorKind& kind = Named(options.executor_name, "options.executor_name", "HEED_PARALLEL")
-                                 .choose(choose_executor);
+  const Kinds kinds = {executor_count(), [] { return executor_count() - 1; },
+                       [](std::size_t i) { return executor_at(i).name; }};
+  const ExecutorKind& kind = executor_at(
+      Named(options.executor_name, "options.executor_name", "HEED_PARALLEL").choose(kinds));
   const bool serial = &kind == &kSerialExecutor;
   const std::uint32_t count =
       serial ? 1 : (threads != 0 ? threads : std::min(usable_cpus(), kMaxThreads));
@@ -169,12 +196,14 @@ void choose(heed_context& context, const heed_context_options& options) {
   context.checked = choose_checked(options.check);
   context.caches = read_caches();
   context.cpu = cpu_name();
-  const auto isa = [&](const char* name, const char* source) -> const Kernels& {
-    return choose_isa(name, source, context.cpu);
-  };
-  context.kernels = &Named(options.isa, "options.isa", "HEED_ISA").choose(isa);
+  const Kinds isas = {isa_count(), [] { return fastest_isa(cpu_name()); },
+                      [](std::size_t i) { return isa_at(i).kernels->f32.isa; },
+                      [](std::size_t i) { return isa_at(i).usable(); }};
+  context.kernels = isa_at(Named(options.isa, "options.isa", "HEED_ISA").choose(isas)).kernels;
+  const Kinds backends = {backend_count(), [] { return std::size_t{0}; },
+                          [](std::size_t i) { return name_of(backend_at(i)); }};
   context.backend =
-      Named(options.product, "options.product", "HEED_PRODUCT").choose(choose_backend);
+      backend_at(Named(options.product, "options.product", "HEED_PRODUCT").choose(backends));
   // An empty option is no file, whatever the environment says.
   const auto tuning = [&](const char* name, const char* source) -> Tuning {
     if (name == nullptr || *name == '\0') return {};
@@ -182,6 +211,37 @@ void choose(heed_context& context, const heed_context_options& options) {
   };
   context.tuning =
       Named(options.tuning_file, "options.tuning_file", "HEED_TUNING_FILE").choose(tuning);
+}
+
+// ---- Memory -------------------------------------------------------------------------------------
+
+void* c_allocate(void*, std::size_t size, std::size_t alignment) {
+  const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
+  if (rounded < size) return nullptr;
+#if defined(_WIN32)
+  return _aligned_malloc(rounded, alignment);
+#else
+  return std::aligned_alloc(alignment < sizeof(void*) ? sizeof(void*) : alignment, rounded);
+#endif
+}
+
+void c_release(void*, void* memory, std::size_t) {
+#if defined(_WIN32)
+  _aligned_free(memory);
+#else
+  std::free(memory);
+#endif
+}
+
+/// Checks a caller's allocator; the C library's for nullptr.
+heed_allocator resolve_allocator(const heed_allocator* given) {
+  if (given == nullptr)
+    return {static_cast<std::uint32_t>(sizeof(heed_allocator)), 0, nullptr, c_allocate, c_release};
+  check_reserved("options.allocator.reserved", given->reserved);
+  if (given->allocate == nullptr)
+    refuse("options.allocator.allocate is NULL; it must be a function");
+  if (given->release == nullptr) refuse("options.allocator.release is NULL; it must be a function");
+  return *given;
 }
 
 }  // namespace

@@ -66,10 +66,6 @@ std::size_t backend_count();
 Backend backend_at(std::size_t index);
 const char* name_of(Backend kind);
 
-/// The named kind, or the preferred one for nullptr. Throws an Error that lists the choices;
-/// `source` names where the name came from.
-Backend choose_backend(const char* name, const char* source);
-
 }  // namespace heed
 
 /// The C API's opaque type. Plans share it, so its owners are counted.

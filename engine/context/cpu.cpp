@@ -1,4 +1,4 @@
-#include "engine/context/cpu.hpp"
+#include "engine/context/isa.hpp"
 
 #if defined(__APPLE__)
 #include <sys/sysctl.h>

@@ -3,10 +3,7 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <cstring>
 #include <string_view>
-
-#include "engine/runtime/error.hpp"
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -165,23 +162,10 @@ bool has_fast_pairs(const CpuName& cpu) {
   return family >= 25;
 }
 
-const Kernels& choose_isa(const char* name, const char* source, const CpuName& cpu) {
-  const Kernels* fastest = nullptr;
-  Text usable;
-  bool compiled = false;
-  for (const Isa& isa : kIsas) {
-    const bool named = name != nullptr && std::strcmp(name, isa.kernels->f32.isa) == 0;
-    compiled = compiled || named;
-    if (!isa.usable()) continue;
-    if (named) return *isa.kernels;
-    if (isa.faster(cpu)) fastest = isa.kernels;
-    usable.add_item(isa.kernels->f32.isa);
-  }
-  if (name == nullptr) return *fastest;
-  const heed_status status = compiled ? HEED_STATUS_UNSUPPORTED : HEED_STATUS_INVALID_ARGUMENT;
-  fail(status, "%s is \"%.40s\", %s; usable here: %s", source, name,
-       compiled ? "which this CPU or operating system lacks" : "which this build does not know",
-       usable.c_str());
+std::size_t fastest_isa(const CpuName& cpu) {
+  std::size_t fastest = isa_count() - 1;
+  while (!isa_at(fastest).usable() || !isa_at(fastest).faster(cpu)) --fastest;
+  return fastest;
 }
 
 }  // namespace heed

@@ -53,11 +53,8 @@ extern const ExecutorKind kThreadsExecutor;
 extern const ExecutorKind kTbbExecutor;     // where HEED_WITH_TBB
 extern const ExecutorKind kOpenMpExecutor;  // where HEED_WITH_OPENMP
 
+/// The preferred kind comes last.
 std::size_t executor_count();
 const ExecutorKind& executor_at(std::size_t index);
-
-/// The named kind, or the preferred one for nullptr. Throws an Error that lists the choices;
-/// `source` names where the name came from.
-const ExecutorKind& choose_executor(const char* name, const char* source);
 
 }  // namespace heed

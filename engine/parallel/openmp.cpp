@@ -1,7 +1,6 @@
 #include <omp.h>
 
 #include "engine/parallel/executor.hpp"
-#include "engine/parallel/forks.hpp"
 #include "engine/parallel/threads.hpp"
 
 namespace heed {

@@ -2,10 +2,43 @@
 
 #include <algorithm>
 
+#include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 
 namespace heed {
+namespace {
+
+/// The preferred kind comes last.
+constexpr const ExecutorKind* kKinds[] = {
+    &kSerialExecutor,
+    &kThreadsExecutor,
+#if defined(HEED_WITH_OPENMP)
+    &kOpenMpExecutor,
+#endif
+#if defined(HEED_WITH_TBB)
+    &kTbbExecutor,
+#endif
+};
+
+class SerialExecutor final : public Executor {
+ public:
+  void run(std::uint32_t, Body body, void* argument) const override { body(argument, 0); }
+};
+
+}  // namespace
+
+const ExecutorKind kSerialExecutor = {
+    "serial",
+    [](const heed_allocator& allocator, std::uint32_t) -> Executor* {
+      return make<SerialExecutor>(allocator);
+    },
+    destroy_executor<SerialExecutor>};
+
+std::size_t executor_count() { return sizeof kKinds / sizeof kKinds[0]; }
+const ExecutorKind& executor_at(std::size_t index) { return *kKinds[index]; }
+
+// ---- Tasks --------------------------------------------------------------------------------------
 
 Tasks share_evenly(const Threads& threads, std::int64_t tasks, double numbers) {
   constexpr double kNumbersPerWorker = 1 << 16;

@@ -10,7 +10,6 @@
 
 #include "engine/parallel/crew.hpp"
 #include "engine/parallel/executor.hpp"
-#include "engine/parallel/forks.hpp"
 #include "engine/parallel/threads.hpp"
 #include "engine/runtime/allocator.hpp"
 

@@ -12,11 +12,13 @@
 
 namespace heed {
 
-/// Checks a caller's allocator; the C library's for nullptr.
-heed_allocator resolve_allocator(const heed_allocator* given);
-
 /// Throws an Error with HEED_STATUS_OUT_OF_MEMORY rather than return nullptr.
-void* allocate(const heed_allocator& from, std::size_t size, std::size_t alignment);
+inline void* allocate(const heed_allocator& from, std::size_t size, std::size_t alignment) {
+  void* const memory = from.allocate(from.user, size, alignment);
+  if (memory == nullptr)
+    fail(HEED_STATUS_OUT_OF_MEMORY, "the allocator returned NULL for %zu bytes", size);
+  return memory;
+}
 
 template <class T, class... Arguments>
 T* make(const heed_allocator& from, Arguments&&... arguments) {

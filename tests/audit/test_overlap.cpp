@@ -1,7 +1,7 @@
 // Which tensors overlap, against a list of all their bytes.
 #include <set>
 
-#include "engine/audit/tensors.hpp"
+#include "engine/audit/audit.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/size.hpp"

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "engine/context/cpu.hpp"
+#include "engine/context/isa.hpp"
 #include "tests/catch.hpp"
 
 namespace {
