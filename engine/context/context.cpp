@@ -99,10 +99,6 @@ class Named {
         name_(by_option_ ? option : text_of(variable)),
         source_(by_option_ ? field : variable) {}
 
-  std::size_t choose(const Kinds& kinds) const {
-    return choose(
-        [&](const char* name, const char* source) { return choose_kind(kinds, name, source); });
-  }
   /// choose(name, source). A wrong name from the environment is the environment's fault.
   template <class Function>
   decltype(auto) choose(Function&& choose) const {
@@ -113,6 +109,10 @@ class Named {
         error.status = HEED_STATUS_INVALID_ENVIRONMENT;
       throw;
     }
+  }
+  std::size_t choose(const Kinds& kinds) const {
+    return choose(
+        [&](const char* name, const char* source) { return choose_kind(kinds, name, source); });
   }
 
  private:
