@@ -88,6 +88,9 @@ class Audit {
   GivenTensor* add_bytes(Role role, const char* of, const char* field, const void* data,
                          std::size_t bytes);
 
+  /// The tensor of this name; nullptr: it was not added.
+  GivenTensor* find(const char* name);
+
   /// Before a run: tells of odd strides, refuses outputs that overlap other tensors, and a
   /// workspace that overlaps any, and tells of odd values and options.
   void before(const void* workspace = nullptr, std::size_t bytes = 0) const;

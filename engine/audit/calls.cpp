@@ -7,8 +7,11 @@
 namespace heed {
 namespace {
 
-Axes row_axes(const Shape& s, std::int64_t features) {
-  return {{s[0], s[1], s[2], features}, kRowNames};
+template <const auto& kRows, class Problem>
+void audit_operands(const heed_context& context, const Problem& p, const void* args) {
+  Audit audit(context);
+  audit.add(kRows, p, args, false, "");
+  audit.before();
 }
 
 /// Whether every second number is 0, and not all are.
@@ -27,27 +30,21 @@ constexpr std::int64_t kBeyondDoubt = 16;
 
 }  // namespace
 
-void audit_merge(const heed_context& context, const MergeProblem& problem, const Merge& merge) {
-  const MergeLayouts& l = problem.layouts;
-  const std::int64_t features = problem.sizes[3];
-  if (problem.rows == 0 || (features == 0 && merge.lse == nullptr)) return;
-  const Axes rows = row_axes(problem.sizes, features);
-  const Axes lses = row_axes(problem.sizes, 1);
+void audit_merge(const heed_context& context, const MergeProblem& p, const Merge& merge) {
+  if (p.rows == 0 || (p.sizes[3] == 0 && merge.lse == nullptr)) return;
   for (std::size_t k = 0; k < merge.parts; ++k) {
-    const void* const part_out = features > 0 ? merge.outs[k] : nullptr;
-    const void* const part_lse = merge.lses[k];
-    char name[32];
+    const MergeArgs args = merge.part(k);
     Audit audit(context);
-    std::snprintf(name, sizeof name, "part_outs[%zu]", k);
-    const GivenTensor* const out =
-        audit.add(role_beside(part_out, l.part_out, merge.out, l.out, rows), Odd::kNone, "", name,
-                  part_out, l.part_out, rows);
-    std::snprintf(name, sizeof name, "part_lses[%zu]", k);
-    const GivenTensor* const lse =
-        audit.add(role_beside(part_lse, l.part_lse, merge.lse, l.lse, lses),
-                  Odd::kNotFiniteUnlessMasked, "", name, part_lse, l.part_lse, lses);
-    audit.add(Role::kOutput, Odd::kNone, "", "out", merge.out, l.out, rows);
-    audit.add(Role::kOutput, Odd::kNone, "", "lse", merge.lse, l.lse, lses);
+    audit.add(kMergeOperands, p, &args, false, "");
+    GivenTensor* const out = audit.find("part_out");
+    GivenTensor* const lse = audit.find("part_lse");
+    if (out != nullptr)
+      out->role = role_beside(args.part_out, p.part_out, args.out, p.out, merged_axes(p));
+    lse->role = role_beside(args.part_lse, p.part_lse, args.lse, p.lse, merged_lse_axes(p));
+    for (GivenTensor* const part : {out, lse})
+      if (part != nullptr)
+        std::snprintf(part->name, sizeof part->name, "part_%ss[%zu]", part == out ? "out" : "lse",
+                      k);
     audit.before();
     if (out != nullptr) tell_odd_partial(context, *out, *lse);
   }
@@ -55,11 +52,9 @@ void audit_merge(const heed_context& context, const MergeProblem& problem, const
 
 void audit_rotate(const heed_context& context, const RotateProblem& p, const Rotate& rotate) {
   if (p.rows == 0) return;
-  const Axes rows = row_axes(p.sizes, p.sizes[3]);
   Audit audit(context);
-  audit.add(role_beside(rotate.from, p.from, rotate.to, p.to, rows), Odd::kNotFinite, "", "from",
-            rotate.from, p.from, rows);
-  audit.add(Role::kOutput, Odd::kNone, "", "to", rotate.to, p.to, rows);
+  audit.add(kRotateOperands, p, &rotate, p.float64, "");
+  audit.find("from")->role = role_beside(rotate.from, p.from, rotate.to, p.to, rotated_axes(p));
   audit.add(Role::kInput, Odd::kNone, "", "positions", rotate.positions,
             side_by_side(ElementType::kMask, sizeof(std::int64_t)),
             vector_axes(p.sizes[0] * p.sizes[2]));
@@ -72,31 +67,13 @@ void audit_rotate(const heed_context& context, const RotateProblem& p, const Rot
 }
 
 void audit_project(const heed_context& context, const ProjectProblem& p, const Project& project) {
-  const auto rows = [&](std::int64_t features) {
-    return Axes{{p.batch, 1, p.rows, features}, kRowNames};
-  };
-  Audit audit(context);
-  audit.add(Role::kInput, Odd::kNotFinite, "", "x", project.x, p.x, rows(p.weights->in));
-  audit.add(Role::kOutput, Odd::kNone, "", "y", project.y, p.y, rows(p.weights->out));
-  audit.before();
+  audit_operands<kProjectOperands>(context, p, &project);
 }
-
 void audit_weights(const heed_context& context, const MatrixToPrepare& given) {
-  const Matrix& m = given.matrix;
-  Audit audit(context);
-  audit.add(Role::kInput, Odd::kNotFinite, "", "matrix", given.data, m.layout,
-            {{m.in / m.in_each, 1, m.in_each, m.out}, kMatrixNames});
-  audit.add(Role::kInput, Odd::kNotFinite, "", "bias", given.bias,
-            side_by_side(given.bias_layout.type), vector_axes(m.out));
-  audit.before();
+  audit_operands<kWeightsOperands>(context, given, &given);
 }
-
 void audit_append(const heed_cache& cache, const Append& append) {
-  Audit audit(*cache.context);
-  for (const auto& [field, given] : {std::pair{"key", &append.key}, {"value", &append.value}})
-    audit.add(Role::kInput, Odd::kNotFinite, "", field, given->data, given->layout,
-              {{1, cache.problem.key_heads, append.rows, given->stored.features}, kPackedRowNames});
-  audit.before();
+  audit_operands<kAppendOperands>(*cache.context, append, &append.given);
 }
 
 void audit_cache_attention(const CacheAttention& attention) {

@@ -1,6 +1,5 @@
 // The tensors of runs of plans, from the tables of each operation.
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 
 #include "engine/audit/audit.hpp"
@@ -101,8 +100,7 @@ Audit audit_of(const heed_graph_attention_plan& plan, const heed_graph_attention
   validate(p, args, plan.context->backend);
   Audit audit(*plan.context);
   audit.add(kGraphOperands, p, &args, p.float64, "args.");
-  for (GivenTensor& tensor : audit)
-    if (std::strcmp(tensor.name, "args.data") == 0) tensor.role = role_of_data(p, args);
+  if (GivenTensor* const data = audit.find("args.data")) data->role = role_of_data(p, args);
   return audit;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 
 #include "engine/audit/audit.hpp"
@@ -26,7 +27,6 @@ Text place_of(const GivenTensor& tensor, const std::int64_t (&place)[4]) {
   return text;
 }
 
-/// Some of a tensor's elements: [begin, end) of each axis.
 /// Some of a tensor's elements: [begin, end) of each axis.
 struct Box {
   std::int64_t begin[4];
@@ -219,6 +219,13 @@ GivenTensor* Audit::add(Role role, Odd odd, const char* of, const char* field, c
   tensor.data = row_at(data, layout, 0, 0, tensor.first_row);
   std::snprintf(tensor.name, sizeof tensor.name, "%s%s", of, field);
   return &(all_[count_++] = tensor);
+}
+
+GivenTensor* Audit::find(const char* name) {
+  GivenTensor* const found = std::find_if(begin(), end(), [&](const GivenTensor& tensor) {
+    return std::strcmp(tensor.name, name) == 0;
+  });
+  return found == end() ? nullptr : found;
 }
 
 GivenTensor* Audit::add_bytes(Role role, const char* of, const char* field, const void* data,

@@ -9,20 +9,21 @@
 namespace heed {
 namespace {
 
-GivenRows given_rows(const CacheProblem& p, const heed_cache_append_desc& desc,
-                     const Storage& stored, const char* field, const heed_layout& layout,
-                     const char* name, const void* data) {
-  if (layout.dtype > HEED_DTYPE_F16 || layout.dtype == HEED_DTYPE_F64)
+/// The cache's arithmetic is float32.
+void check_type(const char* field, std::uint32_t dtype) {
+  if (dtype > HEED_DTYPE_F16 || dtype == HEED_DTYPE_F64)
     refuse(
         "%s.dtype is %u; it must be 0, HEED_DTYPE_F32 (1), HEED_DTYPE_BF16 (3) or HEED_DTYPE_F16 "
         "(4)",
-        field, layout.dtype);
-  const Shape shape = {1, p.key_heads, desc.rows, stored.features};
-  const GivenRows given = {stored, data,
-                           input_layout(field, layout, shape, ElementType::kF32, true)};
-  check_tensor(name, data, given.layout, {{"rows", desc.rows}});
-  return given;
+        field, dtype);
 }
+
+/// New rows of keys, or of values.
+struct GivenRows {
+  const Storage& stored;
+  const void* data;
+  const Layout& layout;
+};
 
 /// Turns new rows and converts them into what is stored.
 class Appending {
@@ -33,8 +34,8 @@ class Appending {
         growth_(growth),
         layer_(append.layer),
         positions_(append.positions),
-        key_(append.key),
-        value_(append.value) {}
+        key_{problem_.key, append.given.key, append.key},
+        value_{problem_.value, append.given.value, append.value} {}
 
   void run() {
     const Threads& threads = cache_.context->threads;
@@ -99,8 +100,8 @@ class Appending {
   const Growth& growth_;
   const std::int64_t layer_;
   const Positions& positions_;
-  const GivenRows& key_;
-  const GivenRows& value_;
+  const GivenRows key_;
+  const GivenRows value_;
   std::int64_t pitch_ = 0;
   Array<float> buffers_;  ///< [workers][pitch_]; empty if rows are stored as they lie
 };
@@ -115,9 +116,12 @@ Append validate(const heed_cache& cache, const heed_cache_append_desc& desc, con
   check_size("rows", desc.rows, 0);
   const Positions positions = {p.rotary, desc.position_offset, desc.positions};
   positions.check();
-  return {desc.layer, desc.rows, positions,
-          given_rows(p, desc, p.key, "desc.key", desc.key, "key", key),
-          given_rows(p, desc, p.value, "desc.value", desc.value, "value", value)};
+  check_type("desc.key", desc.key.dtype);
+  check_type("desc.value", desc.value.dtype);
+  Append append = {p, desc.layer, desc.rows, positions, {key, value}, {}, {}};
+  resolve_layouts<kAppendOperands>(&desc, false, append);
+  check_pointers<kAppendOperands>(append, &append.given, false);
+  return append;
 }
 
 void run_append(heed_cache& cache, heed_sequence sequence, const Append& append) {

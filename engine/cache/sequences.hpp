@@ -8,7 +8,7 @@
 #include "engine/cache/cache.hpp"
 #include "engine/dense/rotate.hpp"
 #include "engine/runtime/allocator.hpp"
-#include "engine/tensor/layout.hpp"
+#include "engine/tensor/operands.hpp"
 
 namespace heed {
 
@@ -118,19 +118,36 @@ class Growth {
 
 // ---- Rows on their way into a cache -------------------------------------------------------------
 
-/// New rows of keys, or of values, as the caller has them.
-struct GivenRows {
-  const Storage& stored;
-  const void* data;
-  Layout layout;
+struct AppendedRows {
+  const void* key;
+  const void* value;
 };
 
 /// New rows for a layer of a sequence, checked as far as they do not depend on the sequence.
 struct Append {
+  const CacheProblem& cache;
   std::int64_t layer;
   std::int64_t rows;
   Positions positions;
-  GivenRows key, value;
+  AppendedRows given;
+  Layout key, value;
+};
+
+using AppendApi = Structs<heed_cache_append_desc, AppendedRows, Append>;
+inline Axes appended_axes(const Append& append, const Storage& stored) {
+  return {{1, append.cache.key_heads, append.rows, stored.features},
+          kPackedRowNames,
+          Nesting::kPackedRows};
+}
+inline Axes appended_key_axes(const Append& append) {
+  return appended_axes(append, append.cache.key);
+}
+inline Axes appended_value_axes(const Append& append) {
+  return appended_axes(append, append.cache.value);
+}
+inline constexpr Operand<Append> kAppendOperands[] = {
+    input(HEED_TENSOR(AppendApi, key), appended_key_axes).passed(),
+    input(HEED_TENSOR(AppendApi, value), appended_value_axes).passed(),
 };
 
 /// Throws an Error that names the field, its value and the bound.

@@ -10,21 +10,22 @@
 namespace heed {
 namespace {
 
-/// The list may lack where parts have no elements.
-template <std::size_t kCount>
-void check_parts(const char* name, const void* const* parts, std::size_t count,
-                 const Layout& layout, const SizeField (&sizes)[kCount]) {
-  if (parts == nullptr && has_elements(sizes)) refuse("%s is NULL", name);
+/// Throws unless every partial result has the operand. The list may lack where it has no elements.
+void check_parts(const char* name, const Operand<MergeProblem>& operand, const MergeProblem& p,
+                 const void* const* parts, std::size_t count) {
+  if (parts == nullptr && !is_empty(operand.axes(p).sizes)) refuse("%s is NULL", name);
   for (std::size_t k = 0; k < count && parts != nullptr; ++k) {
     char field[48];
     std::snprintf(field, sizeof field, "%s[%zu]", name, k);
-    check_tensor(field, parts[k], layout, sizes);
+    Operand<MergeProblem> part = operand;
+    part.args = field;
+    part.pointer = 0;
+    check_pointer(part, p, &parts[k], false, {});
   }
 }
 
 void merge_row(const KernelTable<double>& kernels, const MergeProblem& p, const Merge& merge,
                std::int64_t batch, std::int64_t head, std::int64_t row) {
-  const MergeLayouts& of = p.layouts;
   const auto address = [&](auto* data, const Layout& layout, std::int64_t feature = 0) {
     return row_at(data, layout, batch, head, row) + feature * layout.strides.feature * layout.bytes;
   };
@@ -32,19 +33,19 @@ void merge_row(const KernelTable<double>& kernels, const MergeProblem& p, const 
       merge.parts, p.sizes[3],
       [&](std::size_t k) {
         double lse = 0;
-        kernels.numbers.read(of.part_lse.type, address(merge.lses[k], of.part_lse), 1, 1, &lse);
+        kernels.numbers.read(p.part_lse.type, address(merge.lses[k], p.part_lse), 1, 1, &lse);
         return lse;
       },
       [&](std::size_t k, std::int64_t begin, std::int64_t count, double* to) {
-        kernels.numbers.read(of.part_out.type, address(merge.outs[k], of.part_out, begin),
-                             of.part_out.strides.feature, static_cast<std::size_t>(count), to);
+        kernels.numbers.read(p.part_out.type, address(merge.outs[k], p.part_out, begin),
+                             p.part_out.strides.feature, static_cast<std::size_t>(count), to);
       },
       [&](std::int64_t begin, std::int64_t count, const double* from) {
-        kernels.numbers.write(of.out.type, from, static_cast<std::size_t>(count),
-                              address(merge.out, of.out, begin), of.out.strides.feature);
+        kernels.numbers.write(p.out.type, from, static_cast<std::size_t>(count),
+                              address(merge.out, p.out, begin), p.out.strides.feature);
       });
   if (merge.lse != nullptr)
-    write_log_sum_exp(kernels, of.lse.type, merged, address(merge.lse, of.lse));
+    write_log_sum_exp(kernels, p.lse.type, merged, address(merge.lse, p.lse));
 }
 
 }  // namespace
@@ -55,14 +56,8 @@ MergeProblem validate(const heed_merge_desc& d) {
   check_size("heads", d.heads, 0);
   check_size("rows", d.rows, 0);
   check_size("features", d.features, 0);
-  MergeProblem p = {{d.batch, d.heads, d.rows, d.features}, 0, {}};
-  const Shape lse = {d.batch, d.heads, d.rows, 1};
-  p.layouts = {input_layout("desc.part_out", d.part_out, p.sizes, ElementType::kF32),
-               input_layout("desc.part_lse", d.part_lse, lse, ElementType::kF32),
-               output_layout("desc.out", d.out, p.sizes, ElementType::kF32),
-               output_layout("desc.lse", d.lse, lse, ElementType::kF32)};
-  check_lse_type("desc.part_lse", d.part_lse);
-  check_lse_type("desc.lse", d.lse);
+  MergeProblem p = {{d.batch, d.heads, d.rows, d.features}, 0, {}, {}, {}, {}};
+  resolve_layouts<kMergeOperands>(&d, false, p);
   p.rows = (Size(d.batch) * d.heads * d.rows)
                .checked("the number of rows",
                         {{"desc.batch", d.batch}, {"desc.heads", d.heads}, {"desc.rows", d.rows}});
@@ -71,14 +66,10 @@ MergeProblem validate(const heed_merge_desc& d) {
 
 void validate(const MergeProblem& p, const Merge& merge) {
   if (merge.parts == 0) refuse("parts is 0; it must be at least 1");
-  const auto& [batch, heads, rows, features] = p.sizes;
-  const SizeField all[] = {
-      {"batch", batch}, {"heads", heads}, {"rows", rows}, {"features", features}};
-  check_parts("part_lses", merge.lses, merge.parts, p.layouts.part_lse,
-              {{"batch", batch}, {"heads", heads}, {"rows", rows}});
-  check_parts("part_outs", merge.outs, merge.parts, p.layouts.part_out, all);
-  check_tensor("out", merge.out, p.layouts.out, all);
-  check_pointer("lse", merge.lse, p.layouts.lse, false);
+  check_parts("part_lses", kMergeOperands[1], p, merge.lses, merge.parts);
+  check_parts("part_outs", kMergeOperands[0], p, merge.outs, merge.parts);
+  const MergeArgs results = {nullptr, nullptr, merge.out, merge.lse};
+  check_outputs<kMergeOperands>(p, &results, false);
 }
 
 void run_merge(const heed_context& context, const MergeProblem& p, const Merge& merge) {

@@ -108,11 +108,7 @@ inline constexpr AttentionCondition kColumnsAsked = {
 
 // ---- The table --------------------------------------------------------------------------------
 
-struct AttentionApi {
-  using Desc = heed_attention_desc;
-  using Args = heed_attention_args;
-  using Checked = Problem;
-};
+using AttentionApi = Structs<heed_attention_desc, heed_attention_args, Problem>;
 #define TENSOR(field) HEED_TENSOR(AttentionApi, field)
 #define VECTOR(field) HEED_VECTOR(AttentionApi, field)
 #define SCALES(field) HEED_VECTOR_AS(AttentionApi, field, &Problem::field)

@@ -191,8 +191,7 @@ RotateProblem validate(const heed_rotate_desc& d) {
   RotateProblem p{};
   const Shape sizes = {d.batch, d.heads, d.rows, d.features};
   std::copy_n(sizes, 4, p.sizes);
-  p.from = input_layout("desc.from", d.from, p.sizes, ElementType::kF32);
-  p.to = output_layout("desc.to", d.to, p.sizes, ElementType::kF32);
+  resolve_layouts<kRotateOperands>(&d, false, p);
   p.float64 = p.to.type == ElementType::kF64;
   if ((p.from.type == ElementType::kF64) != p.float64)
     refuse("desc.%s.dtype is %u; it must be HEED_DTYPE_F64 (2) as that of another tensor is",
@@ -211,9 +210,7 @@ RotateProblem validate(const heed_rotate_desc& d) {
 
 void validate(const heed_context& context, const RotateProblem& p, const Rotate& rotate) {
   const std::int64_t rows = p.sizes[2];
-  const SizeField sizes[] = {{"batch", p.sizes[0]}, {"heads", p.sizes[1]}, {"rows", rows}};
-  check_tensor("from", rotate.from, p.from, sizes);
-  check_tensor("to", rotate.to, p.to, sizes);
+  check_pointers<kRotateOperands>(p, &rotate, p.float64);
   if (p.rows == 0) return;
   if (rotate.positions == nullptr) {
     check_position("desc.position + desc.rows - 1", p.rotary, p.position + rows - 1);

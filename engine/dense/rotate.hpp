@@ -6,7 +6,7 @@
 
 #include "api/heed.h"
 #include "engine/context/context.hpp"
-#include "engine/tensor/layout.hpp"
+#include "engine/tensor/operands.hpp"
 
 namespace heed {
 
@@ -74,6 +74,13 @@ struct Rotate {
   const std::int64_t* positions;  ///< [batch, row]; nullptr: row after row
   void* to;
   const double* frequencies = nullptr;  ///< see fill_frequencies(); nullptr: to be computed
+};
+
+using RotateApi = Structs<heed_rotate_desc, Rotate, RotateProblem>;
+inline Axes rotated_axes(const RotateProblem& p) { return row_axes(p.sizes, p.sizes[3]); }
+inline constexpr Operand<RotateProblem> kRotateOperands[] = {
+    input(HEED_TENSOR(RotateApi, from), rotated_axes).passed(),
+    output(HEED_TENSOR(RotateApi, to), rotated_axes).passed(),
 };
 
 /// Throws an Error that names the field, its value and the bound.

@@ -85,11 +85,7 @@ inline constexpr GraphCondition kSoftEdges = {[](const GraphProblem& p) { return
 
 // ---- The table --------------------------------------------------------------------------------
 
-struct GraphApi {
-  using Desc = heed_graph_attention_desc;
-  using Args = heed_graph_attention_args;
-  using Checked = GraphProblem;
-};
+using GraphApi = Structs<heed_graph_attention_desc, heed_graph_attention_args, GraphProblem>;
 #define TENSOR(field) HEED_TENSOR(GraphApi, field)
 #define VECTOR(field) HEED_VECTOR(GraphApi, field)
 #define BIAS(field) HEED_VECTOR_AS(GraphApi, field, &GraphProblem::bias)

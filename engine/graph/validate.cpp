@@ -73,7 +73,7 @@ void check_matrices(const GraphProblem& p, const heed_graph_attention_args& args
       fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL %s", given.p_field,
            kSharesMatrices.unless);
     } else if (!p.is_projected()) {
-      check_tensor(given.w_field, given.w, matrix.layout, {{"nodes", p.nodes}});
+      check_tensor(given.w_field, given.w, matrix.layout, "nodes", p.nodes);
     }
   }
 }

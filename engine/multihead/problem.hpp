@@ -98,11 +98,7 @@ inline constexpr Condition<MultiheadProblem> kHasWOut = {
     "unless desc.combine is HEED_COMBINE_CONCAT (0) or HEED_COMBINE_TENSOR (4)",
     Condition<MultiheadProblem>::kResolved};
 
-struct BlockApi {
-  using Desc = heed_multihead_desc;
-  using Args = heed_multihead_args;
-  using Checked = MultiheadProblem;
-};
+using BlockApi = Structs<heed_multihead_desc, heed_multihead_args, MultiheadProblem>;
 #define TENSOR(field) HEED_TENSOR(BlockApi, field)
 #define VECTOR(field) HEED_VECTOR(BlockApi, field)
 #define BIAS(field) HEED_VECTOR_AS(BlockApi, field, &MultiheadProblem::bias)

@@ -29,7 +29,7 @@ void gemm(CBLAS_TRANSPOSE a_order, CBLAS_TRANSPOSE b_order, int m, int n, int k,
 
 /// A matrix as the library reads it: rows or columns side by side, `stride` apart.
 template <class Real>
-struct Operand {
+struct BlasMatrix {
   Real* data;
   std::int64_t stride;
   CBLAS_TRANSPOSE order;
@@ -46,8 +46,8 @@ class CblasMatmul {
     const std::int64_t in = plan_.size.in;
     const bool whole = weights_in_place();
     const std::int64_t step = whole ? in : kTileIn;
-    const Operand<const Real> x = input(begin, end);
-    const Operand<Real> y = output();
+    const BlasMatrix<const Real> x = input(begin, end);
+    const BlasMatrix<Real> y = output();
     Real* const to =
         y.data == nullptr ? buffer(plan_.slab.accumulators) : y.data + begin * y.stride;
     const std::int64_t stride = y.data == nullptr ? plan_.size.out : y.stride;
@@ -55,7 +55,7 @@ class CblasMatmul {
     const bool started = matmul_.adds || start_from_bias(end - begin, to, stride);
     for (std::int64_t k = 0; k < in; k += step) {
       const std::int64_t ins = std::min(step, in - k);
-      const Operand<const Real> w = whole ? weights() : weights(k, ins);
+      const BlasMatrix<const Real> w = whole ? weights() : weights(k, ins);
       gemm(x.order, w.order, static_cast<int>(end - begin), static_cast<int>(plan_.size.out),
            static_cast<int>(ins), x.data + (x.order == CblasNoTrans ? k : k * x.stride),
            static_cast<int>(x.stride), w.data, static_cast<int>(w.stride),
@@ -73,7 +73,7 @@ class CblasMatmul {
   }
 
   /// Rows of x where they lie, or copied.
-  Operand<const Real> input(std::int64_t begin, std::int64_t end) const {
+  BlasMatrix<const Real> input(std::int64_t begin, std::int64_t end) const {
     const InputRows& x = matmul_.x;
     const Strides& s = x.layout.strides;
     const std::int64_t in = plan_.size.in;
@@ -91,7 +91,7 @@ class CblasMatmul {
   }
 
   /// Rows of y where they lie; no data if they cannot be written there.
-  Operand<Real> output() const {
+  BlasMatrix<Real> output() const {
     const OutputRows& y = matmul_.y;
     const Strides& s = y.layout.strides;
     const std::int64_t out = plan_.size.out;
@@ -112,7 +112,7 @@ class CblasMatmul {
     return m.layout.type == kTypeOf<Real> && m.in_each == m.in && (by_rows || by_columns);
   }
 
-  Operand<const Real> weights() const {
+  BlasMatrix<const Real> weights() const {
     const MatrixArgument& w = matmul_.w;
     if (w.prepared != nullptr)
       return {static_cast<const Real*>(w.prepared->data), plan_.size.out, CblasNoTrans};
@@ -122,7 +122,7 @@ class CblasMatmul {
             by_rows ? CblasNoTrans : CblasTrans};
   }
 
-  Operand<const Real> weights(std::int64_t k, std::int64_t ins) const {
+  BlasMatrix<const Real> weights(std::int64_t k, std::int64_t ins) const {
     const MatrixView<Real> tile = widen_tile(kernels_, *matmul_.w.matrix, matmul_.w.data,
                                              {k, ins, 0, plan_.size.out}, buffer(plan_.slab.wide));
     const bool by_rows = tile.column_stride == 1;

@@ -203,29 +203,19 @@ ProjectProblem validate(const heed_context& context, const heed_project_desc& d,
   check_reserved("desc.reserved", d.reserved);
   check_size("batch", d.batch, 0);
   check_size("rows", d.rows, 0);
-  check_no_heads("desc.x", d.x);
-  check_no_heads("desc.y", d.y);
   check_prepared("weights", weights, "context", prepared_for(context));
-  const Shape x = {d.batch, 1, d.rows, weights.in};
-  const Shape y = {d.batch, 1, d.rows, weights.out};
-  const ElementType real = real_type(weights.float64);
   ProjectProblem p{};
   p.weights = &weights;
   p.batch = d.batch;
   p.rows = d.rows;
-  p.x = input_layout("desc.x", d.x, x, real);
-  p.y = output_layout("desc.y", d.y, y, real);
-  check_arithmetic("desc.x", p.x.type, weights.float64);
-  check_arithmetic("desc.y", p.y.type, weights.float64);
+  resolve_layouts<kProjectOperands>(&d, weights.float64, p);
   p.all_rows = (Size(d.batch) * d.rows)
                    .checked("the number of rows", {{"desc.batch", d.batch}, {"desc.rows", d.rows}});
   return p;
 }
 
 void validate(const ProjectProblem& p, const Project& project) {
-  const SizeField sizes[] = {{"batch", p.batch}, {"rows", p.rows}};
-  check_tensor("x", project.x, p.x, sizes);
-  check_tensor("y", project.y, p.y, sizes);
+  check_pointers<kProjectOperands>(p, &project, p.weights->float64);
 }
 
 void run_project(const heed_context& context, const ProjectProblem& p, const Project& project) {

@@ -18,6 +18,7 @@
 #include "engine/projection/rows.hpp"
 #include "engine/projection/weights.hpp"
 #include "engine/runtime/workspace.hpp"
+#include "engine/tensor/operands.hpp"
 
 namespace heed {
 
@@ -136,6 +137,18 @@ struct ProjectProblem {
 struct Project {
   const void* x;
   void* y;
+};
+
+using ProjectApi = Structs<heed_project_desc, Project, ProjectProblem>;
+inline Axes x_axes(const ProjectProblem& p) {
+  return {{p.batch, 1, p.rows, p.weights->in}, kRowNames};
+}
+inline Axes y_axes(const ProjectProblem& p) {
+  return {{p.batch, 1, p.rows, p.weights->out}, kRowNames};
+}
+inline constexpr Operand<ProjectProblem> kProjectOperands[] = {
+    input(HEED_TENSOR(ProjectApi, x), x_axes).with(Types::kArithmetic).without_heads().passed(),
+    output(HEED_TENSOR(ProjectApi, y), y_axes).with(Types::kArithmetic).without_heads().passed(),
 };
 
 /// Throws an Error that names the field, its value and the bound.

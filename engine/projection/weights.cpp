@@ -264,8 +264,7 @@ MatrixToPrepare validate(const heed_context& context, const heed_weights_desc& d
   if (multiplies_pairs(context, float64 ? ElementType::kF64 : ElementType::kBf16,
                        given.matrix.layout.type))
     given.packing.depth = context.kernels->f32.pairs->depth;
-  check_pointer("matrix", matrix, given.matrix.layout, true);
-  check_pointer("bias", bias, given.bias_layout, false);
+  check_pointers<kWeightsOperands>(given, &given, float64);
   const Size rows = Size(given.packing.lines(given.matrix.in)) + (bias != nullptr ? 1 : 0);
   const Size bytes = rows * round_up(Size(given.matrix.out), kBlock) * real_bytes(float64);
   given.bytes = static_cast<std::size_t>(bytes.checked(

@@ -8,7 +8,7 @@
 #include "engine/context/context.hpp"
 #include "engine/kernels/table.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/layout.hpp"
+#include "engine/tensor/operands.hpp"
 #include "engine/tensor/panels.hpp"
 
 namespace heed {
@@ -125,6 +125,24 @@ struct MatrixToPrepare {
   bool float64;
   Packing packing;    ///< see heed_weights
   std::size_t bytes;  ///< once prepared
+};
+
+inline Axes prepared_axes(const MatrixToPrepare& given) {
+  const Matrix& m = given.matrix;
+  return {{m.in / m.in_each, 1, m.in_each, m.out}, kMatrixNames};
+}
+inline Axes prepared_bias_axes(const MatrixToPrepare& given) {
+  return vector_axes(given.matrix.out);
+}
+/// Messages call them by the names of arguments.
+inline constexpr Operand<MatrixToPrepare> kWeightsOperands[] = {
+    input({{"desc.layout", "matrix", "matrix", Form::kNone, 0, offsetof(MatrixToPrepare, data), 0},
+           &MatrixToPrepare::matrix},
+          prepared_axes),
+    option({{"", "bias", "bias", Form::kNone, 0, offsetof(MatrixToPrepare, bias), 0},
+            &MatrixToPrepare::bias_layout},
+           prepared_bias_axes)
+        .told(),
 };
 
 /// Throws an Error that names the field, its value and the bound.

@@ -190,33 +190,12 @@ inline void check_alignment(const char* field, const void* pointer, std::int64_t
     refuse_pointer(field, pointer, bytes);
 }
 
-/// The same for a tensor, which must be given if it has elements.
-inline void check_pointer(const char* field, const void* pointer, const Layout& layout,
-                          bool has_elements) {
-  if (pointer == nullptr && has_elements) refuse_pointer(field, pointer, layout.bytes);
+/// The same for a tensor, which must be given if, and only if, this size of it is not 0.
+inline void check_tensor(const char* field, const void* pointer, const Layout& layout,
+                         const char* size_field, std::int64_t size) {
+  if (pointer != nullptr && size == 0) refuse_empty(field, size_field);
+  if (pointer == nullptr && size != 0) refuse_pointer(field, nullptr, layout.bytes);
   check_alignment(field, pointer, layout.bytes);
-}
-
-/// A size of a tensor, and the field that says it.
-struct SizeField {
-  const char* field;
-  std::int64_t size;
-};
-
-template <std::size_t kCount>
-bool has_elements(const SizeField (&sizes)[kCount]) {
-  bool has = true;
-  for (const SizeField& one : sizes) has = has && one.size != 0;
-  return has;
-}
-
-/// The same for a tensor of these sizes, which must be given if, and only if, it has elements.
-template <std::size_t kCount>
-void check_tensor(const char* field, const void* pointer, const Layout& layout,
-                  const SizeField (&sizes)[kCount]) {
-  for (const SizeField& one : sizes)
-    if (one.size == 0 && pointer != nullptr) refuse_empty(field, one.field);
-  check_pointer(field, pointer, layout, has_elements(sizes));
 }
 
 }  // namespace heed

@@ -51,6 +51,9 @@ struct Axes {
 };
 
 constexpr Axes vector_axes(std::int64_t size) { return {{1, 1, 1, size}, kVectorNames}; }
+constexpr Axes row_axes(const Shape& sizes, std::int64_t features) {
+  return {{sizes[0], sizes[1], sizes[2], features}, kRowNames};
+}
 
 // ---- Rows of a table --------------------------------------------------------------------------
 
@@ -145,9 +148,17 @@ struct TensorField : Field {
 template <class Problem>
 inline constexpr Layout Problem::*kSideBySide = nullptr;
 
+/// The structs that a tensor's fields are in.
+template <class DescStruct, class ArgsStruct, class CheckedStruct>
+struct Structs {
+  using Desc = DescStruct;
+  using Args = ArgsStruct;
+  using Checked = CheckedStruct;
+};
+
 /// A field that descriptors, arguments and checked descriptors have; of the arguments alone, with
-/// elements side by side; and likewise, of what a member of checked descriptors says. `Api` names
-/// these structs.
+/// elements side by side; and likewise, of what a member of checked descriptors says. `Api`: see
+/// Structs.
 #define HEED_TENSOR(Api, field)                                                         \
   heed::TensorField<Api::Checked> {                                                     \
     HEED_FIELD(Api, field, "desc." #field, heed::form_of<decltype(Api::Desc::field)>(), \
@@ -193,6 +204,12 @@ struct Operand : TensorField<Problem> {
   constexpr Operand not_told() const { return told(Odd::kNone); }
   constexpr Operand only(const Condition<Problem>& holds) const {
     return set<const Condition<Problem>*>(&Operand::condition, &holds);
+  }
+  /// Its pointer is an argument of a call, no member of arguments: messages name it alone.
+  constexpr Operand passed() const {
+    Operand row = *this;
+    row.args = this->name;
+    return row;
   }
   /// The gradient of an input that problems have or not, and of one that runs have or not.
   constexpr Operand of(std::size_t pointer) const { return set(&Operand::input, pointer); }

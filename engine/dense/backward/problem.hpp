@@ -48,11 +48,8 @@ inline Axes grad_bias_axes(const BackwardProblem& p) {
 }
 inline Axes number_axes(const BackwardProblem&) { return vector_axes(1); }
 
-struct BackwardApi {
-  using Desc = heed_attention_backward_desc;
-  using Args = heed_attention_backward_args;
-  using Checked = BackwardProblem;
-};
+using BackwardApi =
+    Structs<heed_attention_backward_desc, heed_attention_backward_args, BackwardProblem>;
 #define TENSOR(field) HEED_TENSOR(BackwardApi, field)
 #define VECTOR(field) HEED_VECTOR(BackwardApi, field)
 #define BIAS(field) HEED_VECTOR_AS(BackwardApi, field, &BackwardProblem::field)

@@ -29,11 +29,8 @@ inline constexpr GraphGradient kGradHasEdgeData = {
     [](const GraphBackwardProblem& p) { return p.attention.edge_width > 0; },
     "with desc.attention->edge_width 0", GraphGradient::kRefused};
 
-struct GraphBackwardApi {
-  using Desc = heed_graph_attention_backward_desc;
-  using Args = heed_graph_attention_backward_args;
-  using Checked = GraphBackwardProblem;
-};
+using GraphBackwardApi = Structs<heed_graph_attention_backward_desc,
+                                 heed_graph_attention_backward_args, GraphBackwardProblem>;
 #define TENSOR(field) HEED_TENSOR(GraphBackwardApi, field)
 #define VECTOR(field) HEED_VECTOR(GraphBackwardApi, field)
 #define INPUT(field) offsetof(heed_graph_attention_args, field)

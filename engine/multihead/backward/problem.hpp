@@ -47,11 +47,8 @@ inline constexpr BlockGradient kGradWeighsHeads = {
     [](const MultiheadBackwardProblem& p) { return p.block.combine == HEED_COMBINE_WEIGHTED; },
     "unless desc.block->combine is HEED_COMBINE_WEIGHTED (1)"};
 
-struct BlockBackwardApi {
-  using Desc = heed_multihead_backward_desc;
-  using Args = heed_multihead_backward_args;
-  using Checked = MultiheadBackwardProblem;
-};
+using BlockBackwardApi =
+    Structs<heed_multihead_backward_desc, heed_multihead_backward_args, MultiheadBackwardProblem>;
 #define TENSOR(field) HEED_TENSOR(BlockBackwardApi, field)
 #define VECTOR(field) HEED_VECTOR(BlockBackwardApi, field)
 #define BIAS(field) HEED_VECTOR_AS(BlockBackwardApi, field, &MultiheadBackwardProblem::grad_b)
