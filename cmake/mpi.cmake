@@ -19,7 +19,8 @@ set(HEED_MPI_SOURCES
   engine/mpi/tensor.cpp)
 # What a shared heed keeps to itself.
 set(HEED_MPI_OWN_RUNTIME
-  engine/runtime/error.cpp)
+  engine/runtime/error.cpp
+  engine/tensor/layout.cpp)
 
 # heed_add_mpi_library(<name> <mpi>): linked to the imported library <mpi>.
 function(heed_add_mpi_library name mpi)

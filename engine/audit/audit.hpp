@@ -163,7 +163,7 @@ class CheckedWorkspace {
   CheckedWorkspace* next_ = nullptr;  ///< in the list of workspaces in use
 };
 
-// ---- What is audited ---------------------------------------------------------------------------
+// ---- Runs and calls ----------------------------------------------------------------------------
 
 /// The tensors of a run. Throws as the run does unless its arguments make sense.
 Audit audit_of(const heed_attention_plan& plan, const heed_attention_args& args,

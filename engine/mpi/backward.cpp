@@ -90,9 +90,8 @@ void heed_mpi_attention_backward_plan::plan_workspace() {
   const std::int64_t widest = std::max(
       {d.features, d.value_features, problem.wants(HEED_MPI_GRAD_BIAS) ? grad_bias.keys : 0});
   const bool adds = problem.backward.accumulate != 0;
-  buffer_at = offsets.take(
-      adds ? static_cast<std::int64_t>(heed::mpi::Writer::buffer_bytes(problem.real(), widest)) : 0,
-      1, 1);
+  buffer_at =
+      offsets.take_bytes(adds ? heed::mpi::Writer::buffer_bytes(problem.real(), widest) : 0);
   lay_out(offsets);
   sent_bytes += 2 * static_cast<double>(piece_bytes) * static_cast<double>(ranks - 1);
 }
@@ -221,12 +220,10 @@ class Backward : Run {
 
   void write_out() const {
     const heed_attention_backward_desc& d = problem_.backward;
-    const auto tensor = [](void* data, const heed_layout& layout) {
-      return Tensor{static_cast<std::byte*>(data), layout};
-    };
-    const Tensors to = {
-        tensor(gradients_.grad_query, d.grad_query), tensor(gradients_.grad_key, d.grad_key),
-        tensor(gradients_.grad_value, d.grad_value), tensor_of(gradients_.grad_bias, d.grad_bias)};
+    const Tensors to = {tensor_of(gradients_.grad_query, d.grad_query),
+                        tensor_of(gradients_.grad_key, d.grad_key),
+                        tensor_of(gradients_.grad_value, d.grad_value),
+                        tensor_of(gradients_.grad_bias, d.grad_bias)};
     if (plan_.shares_heads())
       write_exchanged(writer_, to);
     else

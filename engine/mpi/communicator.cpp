@@ -118,10 +118,6 @@ Field real(const char* name, double value) {
   return field;
 }
 
-void check_choice(const char* field, std::uint32_t value, const char* kind, std::uint32_t most) {
-  if (value > most) refuse("desc.%s is %u; it must be %s, 0 to %u", field, value, kind, most);
-}
-
 void compare(const Communicator& comm, const Field* fields, std::size_t count) {
   std::vector<std::int64_t> first;
   comm.agreed([&] {

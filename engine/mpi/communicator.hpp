@@ -82,9 +82,6 @@ class Communicator {
   int size_ = 0;
 };
 
-/// Throws unless an enum's or flags' value is at most `most`; `field` is without "desc.".
-void check_choice(const char* field, std::uint32_t value, const char* kind, std::uint32_t most);
-
 /// A number of a descriptor that must be the same on all ranks.
 struct Field {
   const char* name;  ///< without "desc."

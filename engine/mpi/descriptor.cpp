@@ -232,12 +232,12 @@ void check_attention(const Plan& plan, const heed_attention_args& args) {
   const bool keys = d.batch > 0 && d.key_heads > 0 && d.key_length > 0;
   const char* const no_queries = empty_of(d, d.query_heads, "query_heads");
   const char* const no_keys = empty_of(d, d.key_heads, "key_heads");
-  check_tensor("query", args.query, d.query.dtype, rows, no_queries);
-  check_tensor("key", args.key, d.key.dtype, keys, no_keys);
-  check_tensor("value", args.value, d.value.dtype, keys, no_keys);
-  check_tensor("out", args.out, d.out.dtype, rows, no_queries);
-  check_tensor("lse", args.lse, d.lse.dtype, false);
-  check_tensor("bias", args.bias, d.bias.dtype, false);
+  check_tensor("args.query", args.query, d.query.dtype, rows, no_queries);
+  check_tensor("args.key", args.key, d.key.dtype, keys, no_keys);
+  check_tensor("args.value", args.value, d.value.dtype, keys, no_keys);
+  check_tensor("args.out", args.out, d.out.dtype, rows, no_queries);
+  check_tensor("args.lse", args.lse, d.lse.dtype, false);
+  check_tensor("args.bias", args.bias, d.bias.dtype, false);
   const bool pairs = rows && plan.problem.total_keys > 0;
   check_given(plan, "mask", args.mask, HEED_MPI_MASK, "HEED_MPI_MASK", pairs);
   check_given(plan, "bias", args.bias, HEED_MPI_BIAS, "HEED_MPI_BIAS", pairs);
@@ -277,7 +277,7 @@ void check_gradients(const Plan& plan, const heed_attention_backward_args& args)
     heed_mpi_gradients gradient;
     const char* name;
   } gradients[] = {
-#define GRADIENT(field, dtype, name) {#field, args.field, dtype, name, #name}
+#define GRADIENT(field, dtype, name) {"args." #field, args.field, dtype, name, #name}
       GRADIENT(grad_query, d.grad_query.dtype, HEED_MPI_GRAD_QUERY),
       GRADIENT(grad_key, d.grad_key.dtype, HEED_MPI_GRAD_KEY),
       GRADIENT(grad_value, d.grad_value.dtype, HEED_MPI_GRAD_VALUE),
@@ -290,7 +290,7 @@ void check_gradients(const Plan& plan, const heed_attention_backward_args& args)
   };
   for (const auto& g : gradients) {
     if (g.pointer != nullptr && !plan.problem.wants(g.gradient))
-      refuse("args.%s is given; desc.gradients of the plan lacks %s (%d)", g.field, g.name,
+      refuse("%s is given; desc.gradients of the plan lacks %s (%d)", g.field, g.name,
              static_cast<int>(g.gradient));
     check_tensor(g.field, g.pointer, g.dtype, false);
   }
@@ -316,9 +316,9 @@ BackwardArgs read_args(const Plan& plan, const heed_attention_backward_args* giv
   const bool rows = has_rows(plan.problem.desc);
   if (rows && attention.lse == nullptr)
     refuse("args.lse is NULL; gradients need what heed_mpi_attention wrote there");
-  check_tensor("grad_out", args.grad_out, plan.problem.backward.grad_out.dtype, rows,
+  check_tensor("args.grad_out", args.grad_out, plan.problem.backward.grad_out.dtype, rows,
                empty_of(plan.problem.desc, plan.problem.desc.query_heads, "query_heads"));
-  check_tensor("grad_lse", args.grad_lse, plan.problem.backward.grad_lse.dtype, false);
+  check_tensor("args.grad_lse", args.grad_lse, plan.problem.backward.grad_lse.dtype, false);
   check_gradients(plan, args);
   if (args.score_gradient != nullptr)
     fail(HEED_STATUS_UNSUPPORTED,

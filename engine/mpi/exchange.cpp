@@ -46,19 +46,16 @@ RowsList gradients_of_keys(const Problem& p) {
 
 Tensors inputs_of(const Problem& p, const heed_attention_args& args,
                   const heed_attention_backward_args* backward) {
-  const auto tensor = [](const void* data, const heed_layout& layout) {
-    return Tensor{static_cast<std::byte*>(const_cast<void*>(data)), layout};
-  };
-  Tensors inputs = {tensor(args.query, p.desc.query), tensor(args.key, p.desc.key),
-                    tensor(args.value, p.desc.value)};
-  inputs[kMask] = tensor_of(const_cast<std::uint8_t*>(args.mask), p.desc.mask);
+  Tensors inputs = {tensor_of(args.query, p.desc.query), tensor_of(args.key, p.desc.key),
+                    tensor_of(args.value, p.desc.value)};
+  inputs[kMask] = tensor_of(args.mask, p.desc.mask);
   inputs[kMask].layout.dtype = HEED_DTYPE_I8;
-  inputs[kBias] = tensor_of(const_cast<void*>(args.bias), p.desc.bias);
+  inputs[kBias] = tensor_of(args.bias, p.desc.bias);
   if (backward == nullptr) return inputs;
-  inputs[kOut] = tensor(args.out, p.desc.out);
-  inputs[kLse] = tensor(args.lse, p.desc.lse);
-  inputs[kGradOut] = tensor(backward->grad_out, p.backward.grad_out);
-  inputs[kGradLse] = tensor(backward->grad_lse, p.backward.grad_lse);
+  inputs[kOut] = tensor_of(args.out, p.desc.out);
+  inputs[kLse] = tensor_of(args.lse, p.desc.lse);
+  inputs[kGradOut] = tensor_of(backward->grad_out, p.backward.grad_out);
+  inputs[kGradLse] = tensor_of(backward->grad_lse, p.backward.grad_lse);
   return inputs;
 }
 

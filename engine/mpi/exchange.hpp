@@ -122,13 +122,10 @@ class Exchange {
     }
     const auto ranks = static_cast<std::size_t>(head_ranks);
     Offsets offsets;
-    const auto take = [&](std::size_t bytes) {
-      return offsets.take(static_cast<std::int64_t>(bytes), 1, 1);
-    };
-    send_ = take(std::max(ranks * bytes_of(inputs_, own()), results));
-    receive_ = take(std::max(inputs, ranks * bytes_of(results_, own())));
-    inputs_at_ = take(bytes_of(inputs_, group_));
-    results_at_ = take(bytes_of(results_, group_));
+    send_ = offsets.take_bytes(std::max(ranks * bytes_of(inputs_, own()), results));
+    receive_ = offsets.take_bytes(std::max(inputs, ranks * bytes_of(results_, own())));
+    inputs_at_ = offsets.take_bytes(bytes_of(inputs_, group_));
+    results_at_ = offsets.take_bytes(bytes_of(results_, group_));
     bytes_ = offsets.end("the workspace", {{"desc.query_length", own().counts.queries}});
   }
 

@@ -9,8 +9,8 @@ heed_mpi_attention_plan::heed_mpi_attention_plan(MPI_Comm parent, const heed_con
     : Plan("attention", parent, given, desc) {
   comm.agreed([&] {
     make_dense_plans(dense, [&](heed_attention_desc& form) {
-      form.out = heed_layout{problem.real(), 0, 0, 0, 0, 0};
-      form.lse = heed_layout{HEED_DTYPE_F64, 0, 0, 0, 0, 0};
+      form.out = heed::mpi::unset_layout(problem.real());
+      form.lse = heed::mpi::unset_layout(HEED_DTYPE_F64);
       return heed::mpi::make_dense_plan(*context, form);
     });
     plan_workspace();
@@ -42,8 +42,6 @@ void heed_mpi_attention_plan::plan_workspace() {
 namespace heed::mpi {
 namespace {
 
-heed_layout plain(std::uint32_t dtype) { return {dtype, 0, 0, 0, 0, 0}; }
-
 class Forward : Run {
  public:
   Forward(const heed_mpi_attention_plan& plan, const heed_attention_args& args,
@@ -59,8 +57,8 @@ class Forward : Run {
     travel([&](const Call& call) { compute(call); });
     exchange_results([&](const Tensors& results) { write(results); });
     if (problem_.everywhere()) wait([&] { gather_results(); });
-    const Tensors to = {Tensor{static_cast<std::byte*>(args_.out), problem_.desc.out},
-                        Tensor{static_cast<std::byte*>(args_.lse), problem_.desc.lse}};
+    const Tensors to = {tensor_of(args_.out, problem_.desc.out),
+                        tensor_of(args_.lse, problem_.desc.lse)};
     end([&] {
       if (plan_.shares_heads())
         write_exchanged({*plan_.context, problem_.real(), nullptr}, to);
@@ -90,8 +88,8 @@ class Forward : Run {
     if (call.first) return;
     const void* const outs[] = {merged, args.out};
     const void* const lses[] = {merged_lse, args.lse};
-    merge(slice, 2, outs, lses, {merged, plain(problem_.real())},
-          {reinterpret_cast<std::byte*>(merged_lse), plain(HEED_DTYPE_F64)});
+    merge(slice, 2, outs, lses, {merged, unset_layout(problem_.real())},
+          {reinterpret_cast<std::byte*>(merged_lse), unset_layout(HEED_DTYPE_F64)});
   }
 
   /// Partial results of a slice, which lie side by side.
@@ -100,7 +98,8 @@ class Forward : Run {
     if (plan_.problems() == 0) return;
     const SplitRows rows = {false, problem_.real(), problem_.desc.value_features};
     mpi::merge(*plan_.context, plan_.share.extent(rows, {slice.queries.count, 0}),
-               plain(problem_.real()), plain(HEED_DTYPE_F64), parts, outs, lses, out, lse);
+               unset_layout(problem_.real()), unset_layout(HEED_DTYPE_F64), parts, outs, lses, out,
+               lse);
   }
 
   /// Rows that attend nothing on this rank, except perhaps a sink.

@@ -238,14 +238,12 @@ void Plan::lay_out(Offsets& offsets) {
   std::size_t messages = exchange.messages();
   for (const Round& round : rounds)
     messages = std::max(messages, round.receives.size() + round.sends.size());
-  const auto bytes = [&](std::size_t count) {
-    return offsets.take(static_cast<std::int64_t>(count), 1, 1);
-  };
-  for (std::size_t area = 0; area < kAreas; ++area) areas[area] = bytes(area_bytes[area]);
-  dense_at = bytes(dense_bytes);
+  for (std::size_t area = 0; area < kAreas; ++area)
+    areas[area] = offsets.take_bytes(area_bytes[area]);
+  dense_at = offsets.take_bytes(dense_bytes);
   lengths_at = offsets.take(d.batch, 1, sizeof(std::int32_t));
   requests_at = offsets.take(static_cast<std::int64_t>(messages), 1, sizeof(MPI_Request));
-  exchange_at = bytes(exchange.workspace_bytes());
+  exchange_at = offsets.take_bytes(exchange.workspace_bytes());
   workspace_bytes = offsets.end("the workspace", {{"desc.batch", d.batch},
                                                   {"desc.query_heads", d.query_heads},
                                                   {"desc.query_length", d.query_length},

@@ -84,16 +84,14 @@ void unite_scores(const Communicator& comm, Problem& p) {
   });
 }
 
-// ---- The whole
-// ------------------------------------------------------------------------------------
+// ---- The whole ----------------------------------------------------------------------------------
 
 /// Lets the dense checks judge the whole problem: where positions count from, and how far masks
 /// and biases reach. Tensors are left out.
 void check_whole(const heed_context& context, const Problem& p) {
   heed_attention_desc whole = p.desc;
-  const auto plain = [](heed_layout& layout) { layout = {layout.dtype, 0, 0, 0, 0, 0}; };
   for (heed_layout* layout : {&whole.query, &whole.key, &whole.value, &whole.out, &whole.lse})
-    plain(*layout);
+    *layout = unset_layout(layout->dtype);
   whole.mask = whole.bias = kNoScores;
   whole.query_length = p.total_queries;
   whole.key_length = p.total_keys;
@@ -110,7 +108,7 @@ void check_whole(const heed_context& context, const Problem& p) {
   gradients.attention = &whole;
   for (heed_layout* layout : {&gradients.grad_out, &gradients.grad_lse, &gradients.grad_query,
                               &gradients.grad_key, &gradients.grad_value})
-    plain(*layout);
+    *layout = unset_layout(layout->dtype);
   make_dense_plan(context, gradients);
 }
 
@@ -212,8 +210,10 @@ void complete(Problem& p, const Communicator& comm, const heed_context& context)
   });
 }
 
+}  // namespace
+
 template <class Desc>
-Problem problem_of(const Communicator& comm, const heed_context* context, const Desc* desc) {
+Problem make_problem(const Communicator& comm, const heed_context* context, const Desc* desc) {
   Problem p = {};
   comm.agreed([&] {
     Communicator::check_thread();
@@ -225,16 +225,9 @@ Problem problem_of(const Communicator& comm, const heed_context* context, const 
   return p;
 }
 
-}  // namespace
-
-Problem make_problem(const Communicator& comm, const heed_context* context,
-                     const heed_mpi_attention_desc* desc) {
-  return problem_of(comm, context, desc);
-}
-
-Problem make_problem(const Communicator& comm, const heed_context* context,
-                     const heed_mpi_attention_backward_desc* desc) {
-  return problem_of(comm, context, desc);
-}
+template Problem make_problem(const Communicator&, const heed_context*,
+                              const heed_mpi_attention_desc*);
+template Problem make_problem(const Communicator&, const heed_context*,
+                              const heed_mpi_attention_backward_desc*);
 
 }  // namespace heed::mpi

@@ -56,9 +56,7 @@ void read(Problem& problem, const heed_context& context,
           const heed_mpi_attention_backward_desc* desc);
 
 /// Collective. Throws the same Error on all ranks.
-Problem make_problem(const Communicator& comm, const heed_context* context,
-                     const heed_mpi_attention_desc* desc);
-Problem make_problem(const Communicator& comm, const heed_context* context,
-                     const heed_mpi_attention_backward_desc* desc);
+template <class Desc>
+Problem make_problem(const Communicator& comm, const heed_context* context, const Desc* desc);
 
 }  // namespace heed::mpi

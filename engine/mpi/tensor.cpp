@@ -18,60 +18,34 @@ void add_values(const std::byte* from, std::byte* to, std::size_t count) {
 
 }  // namespace
 
-std::size_t bytes_of(std::uint32_t dtype) {
-  switch (dtype) {
-    case HEED_DTYPE_F64:
-      return 8;
-    case HEED_DTYPE_BF16:
-    case HEED_DTYPE_F16:
-      return 2;
-    case HEED_DTYPE_I8:
-      return 1;
-    default:
-      return 4;
-  }
-}
-
 void check_tensor(const char* field, const void* pointer, std::uint32_t dtype, bool elements,
                   const char* empty) {
-  if (pointer == nullptr && elements) refuse("args.%s is NULL; its tensor has elements", field);
-  if (pointer != nullptr && empty != nullptr)
-    refuse("args.%s is given, but %s is 0; a tensor without elements must be NULL", field, empty);
-  if (reinterpret_cast<std::uintptr_t>(pointer) % bytes_of(dtype) != 0)
-    refuse("args.%s is %p; it must be a multiple of %zu", field, pointer, bytes_of(dtype));
+  const auto bytes = static_cast<std::int64_t>(bytes_of(dtype));
+  if (pointer == nullptr && elements) refuse_pointer(field, pointer, bytes);
+  if (pointer != nullptr && empty != nullptr) refuse_empty(field, empty);
+  check_alignment(field, pointer, bytes);
 }
 
 heed_layout explicit_layout(const heed_layout& given, const Extent& e) {
-  heed_layout layout = given;
-  if (layout.dtype == HEED_DTYPE_DEFAULT) layout.dtype = HEED_DTYPE_F32;
-  layout.reserved = HEED_STRIDES_EXPLICIT;
-  const bool unset = given.stride_batch == 0 && given.stride_head == 0 && given.stride_row == 0 &&
-                     given.stride_feature == 0;
-  if (given.reserved == HEED_STRIDES_EXPLICIT || !unset) return layout;
-  layout.stride_feature = 1;
-  layout.stride_row = std::max<std::int64_t>(e.features, 1);
-  layout.stride_head = layout.stride_row * std::max<std::int64_t>(e.rows, 1);
-  layout.stride_batch = layout.stride_head * std::max<std::int64_t>(e.heads, 1);
-  return layout;
+  const Layout l = stored_layout("a tensor", given, {e.batch, e.heads, e.rows, e.features},
+                                 ElementType::kF32, false);
+  const Strides& s = l.strides;
+  return {static_cast<std::uint32_t>(l.type) + 1,  // a heed_dtype
+          HEED_STRIDES_EXPLICIT,
+          s.batch,
+          s.head,
+          s.row,
+          s.feature};
 }
 
 heed_score_layout explicit_layout(const heed_score_layout& given, const Extent& e) {
-  heed_score_layout layout = given;
-  const auto size = [](std::int64_t own, std::int64_t problem) { return own == 0 ? problem : own; };
-  layout.batch = size(given.batch, e.batch);
-  layout.heads = size(given.heads, e.heads);
-  layout.rows = size(given.rows, e.rows);
-  layout.keys = size(given.keys, e.features);
-  const heed_layout strides =
-      explicit_layout(heed_layout{0, given.reserved, given.stride_batch, given.stride_head,
-                                  given.stride_row, given.stride_key},
-                      {layout.batch, layout.heads, layout.rows, layout.keys});
-  layout.reserved = HEED_STRIDES_EXPLICIT;
-  layout.stride_batch = layout.batch == 1 ? 0 : strides.stride_batch;
-  layout.stride_head = layout.heads == 1 ? 0 : strides.stride_head;
-  layout.stride_row = layout.rows == 1 ? 0 : strides.stride_row;
-  layout.stride_key = layout.keys == 1 ? 0 : strides.stride_feature;
-  return layout;
+  const Shape shape = {e.batch, e.heads, e.rows, e.features};
+  Shape own;
+  score_sizes("scores", given, shape, own);
+  const Strides s = score_layout("scores", given, shape, ElementType::kF32).strides;
+  return {
+      given.dtype, HEED_STRIDES_EXPLICIT, own[0], own[1], own[2], own[3], s.batch, s.head, s.row,
+      s.feature};
 }
 
 Tensor Tensor::from(std::int64_t head, std::int64_t row, std::int64_t batch) const {
@@ -81,15 +55,13 @@ Tensor Tensor::from(std::int64_t head, std::int64_t row, std::int64_t batch) con
   return {data + elements * static_cast<std::int64_t>(element_bytes()), layout};
 }
 
-Tensor tensor_of(void* data, const heed_score_layout& l) {
-  return {
-      static_cast<std::byte*>(data),
-      {l.dtype, HEED_STRIDES_EXPLICIT, l.stride_batch, l.stride_head, l.stride_row, l.stride_key}};
+Tensor tensor_of(const void* data, const heed_score_layout& l) {
+  return tensor_of(data, heed_layout{l.dtype, HEED_STRIDES_EXPLICIT, l.stride_batch, l.stride_head,
+                                     l.stride_row, l.stride_key});
 }
 
 Tensor contiguous(void* data, std::uint32_t dtype, const Extent& extent) {
-  const heed_layout unset = {dtype, HEED_STRIDES_DEFAULT, 0, 0, 0, 0};
-  return {static_cast<std::byte*>(data), explicit_layout(unset, extent)};
+  return tensor_of(data, explicit_layout(unset_layout(dtype), extent));
 }
 
 void copy(const Tensor& from, const Tensor& to, const Extent& extent) {

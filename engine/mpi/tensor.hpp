@@ -8,6 +8,7 @@
 
 #include "api/heed.h"
 #include "engine/runtime/error.hpp"
+#include "engine/tensor/layout.hpp"
 
 namespace heed::mpi {
 
@@ -63,8 +64,12 @@ inline std::size_t workspace_of(const GraphPlan& plan) {
   return workspace_by(heed_graph_attention_plan_workspace, plan.get());
 }
 
-/// Bytes of an element of float32, float64, bfloat16 or float16, or of a mask: HEED_DTYPE_I8.
-std::size_t bytes_of(std::uint32_t dtype);
+/// Bytes of an element of a heed_dtype, 0 being float32; HEED_DTYPE_I8 stands for a mask's.
+inline std::size_t bytes_of(std::uint32_t dtype) {
+  const auto given = static_cast<ElementType>(dtype - 1);
+  return static_cast<std::size_t>(
+      heed::bytes_of(dtype == HEED_DTYPE_DEFAULT ? ElementType::kF32 : given));
+}
 
 /// Throws unless the tensor of args is aligned, and given if it has elements. `empty` is the size
 /// that every rank has of it and that is 0, NULL if there is none: then it must be NULL. (A rank
@@ -83,6 +88,9 @@ inline void take_sizes(heed_score_layout& to, const heed_score_layout& from) {
   to.batch = from.batch, to.heads = from.heads, to.rows = from.rows, to.keys = from.keys;
 }
 
+/// Of elements side by side, as descriptors may say it.
+inline heed_layout unset_layout(std::uint32_t dtype) { return {dtype, 0, 0, 0, 0, 0}; }
+
 /// The layout with its strides said explicitly.
 heed_layout explicit_layout(const heed_layout& given, const Extent& extent);
 heed_score_layout explicit_layout(const heed_score_layout& given, const Extent& extent);
@@ -96,8 +104,11 @@ struct Tensor {
   Tensor from(std::int64_t head, std::int64_t row, std::int64_t batch = 0) const;
 };
 
+inline Tensor tensor_of(const void* data, const heed_layout& layout) {
+  return {static_cast<std::byte*>(const_cast<void*>(data)), layout};
+}
 /// A mask or bias, whose keys are its features. The layout is explicit.
-Tensor tensor_of(void* data, const heed_score_layout& layout);
+Tensor tensor_of(const void* data, const heed_score_layout& layout);
 
 /// So many bytes after `at`; of nothing nothing, where layouts alone are asked for or a rank has no
 /// rows.

@@ -38,6 +38,8 @@ class Offsets {
     return begin;
   }
 
+  std::size_t take_bytes(std::size_t bytes) { return take(static_cast<std::int64_t>(bytes), 1, 1); }
+
   /// Bytes of all of them.
   Size end() const { return end_; }
   /// The same, checked; `what` and `fields` are as in Size::checked.

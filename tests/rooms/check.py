@@ -26,7 +26,7 @@ ROOMS = {
     "multihead": [*COMMON, "projection", "dense", "dense/backward"],
     "graph": [*COMMON, "projection"],
     "cache": [*COMMON, "dense"],
-    "mpi": ["runtime"],
+    "mpi": ["kernels", "runtime", "tensor"],
     "audit": [*COMMON, "projection", "dense", "multihead", "graph", "cache", "dense/backward"],
 }
 

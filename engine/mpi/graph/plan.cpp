@@ -210,7 +210,7 @@ void heed_mpi_graph_attention_plan::plan_workspace() {
   for (const Stage* stage : {&first, &later})
     for (const GraphPlan* plan : {&stage->project, &stage->inner, &stage->border})
       call_bytes = std::max(call_bytes, workspace_of(*plan));
-  workspace.calls = offsets.take(static_cast<std::int64_t>(call_bytes), 1, 1);
+  workspace.calls = offsets.take_bytes(call_bytes);
   workspace.requests =
       offsets.take(static_cast<std::int64_t>(halo.messages()), 1, sizeof(MPI_Request));
   workspace_bytes = offsets.end("the workspace", {{"nodes", known},

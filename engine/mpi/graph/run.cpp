@@ -17,10 +17,6 @@ using Plan = heed_mpi_graph_attention_plan;
 /// waits is one that does not compute.
 constexpr std::chrono::microseconds kBetweenLooks{20};
 
-Tensor tensor_of(const void* data, const heed_layout& layout) {
-  return {static_cast<std::byte*>(const_cast<void*>(data)), layout};
-}
-
 /// Rows of so many heads and features, copied between two tensors.
 class RowCopy {
  public:
@@ -255,16 +251,16 @@ heed_graph_attention_args read_args(const Plan& plan, const heed_graph_attention
     if (!some) pointer = nullptr;
     other = nullptr;
   };
-  check_rows("query", args.query, d.query.dtype, !plan.projects(), nodes, others.query);
-  check_rows("key", args.key, d.key.dtype, !plan.projects(), nodes, others.key);
-  check_rows("value", args.value, d.value.dtype, !plan.projects(), nodes, others.value);
-  check_rows("data", args.data, d.data.dtype, data, nodes, others.data);
-  check_rows("w_query", args.w_query, dtype(d.w_query), matrices, nodes, others.w_query);
-  check_rows("w_key", args.w_key, dtype(d.w_key), matrices, nodes, others.w_key);
-  check_rows("w_value", args.w_value, dtype(d.w_value), matrices, nodes, others.w_value);
-  check_rows("edge_data", args.edge_data, d.edge_data.dtype, d.edge_width > 0,
+  check_rows("args.query", args.query, d.query.dtype, !plan.projects(), nodes, others.query);
+  check_rows("args.key", args.key, d.key.dtype, !plan.projects(), nodes, others.key);
+  check_rows("args.value", args.value, d.value.dtype, !plan.projects(), nodes, others.value);
+  check_rows("args.data", args.data, d.data.dtype, data, nodes, others.data);
+  check_rows("args.w_query", args.w_query, dtype(d.w_query), matrices, nodes, others.w_query);
+  check_rows("args.w_key", args.w_key, dtype(d.w_key), matrices, nodes, others.w_key);
+  check_rows("args.w_value", args.w_value, dtype(d.w_value), matrices, nodes, others.w_value);
+  check_rows("args.edge_data", args.edge_data, d.edge_data.dtype, d.edge_width > 0,
              plan.graph->given() > 0, others.edge_data);
-  check_rows("out", args.out, d.out.dtype, true, nodes, others.out);
+  check_rows("args.out", args.out, d.out.dtype, true, nodes, others.out);
   check(heed_graph_attention_plan_run(plan.empty.get(), &others, calls, plan.call_bytes));
   return args;
 }

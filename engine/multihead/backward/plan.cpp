@@ -144,8 +144,7 @@ void lay_out(heed_multihead_backward_plan& plan) {
   };
   MultiheadBackwardSpace& s = plan.space;
   Offsets offsets;
-  s.kept = offsets.take(
-      plan.problem.kept ? 0 : static_cast<std::int64_t>(plan.block.space.kept_bytes), 1, 1);
+  s.kept = offsets.take_bytes(plan.problem.kept ? 0 : plan.block.space.kept_bytes);
   const Size inputs[] = {Size(p.query_rows) * p.heads_width, Size(p.query_rows) * p.width_query,
                          Size(p.key_rows) * p.width_key};
   s.grad_heads =
