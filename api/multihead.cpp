@@ -1,9 +1,8 @@
 // The C boundary of weight matrices, products with them, and multi-head blocks.
-#include "engine/multihead/multihead.hpp"
-
 #include "api/heed.h"
 #include "api/shim.hpp"
 #include "engine/multihead/backward/plan.hpp"
+#include "engine/multihead/plan.hpp"
 #include "engine/projection/matmul.hpp"
 #include "engine/projection/weights.hpp"
 #include "engine/runtime/structs.hpp"

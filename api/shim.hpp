@@ -12,7 +12,7 @@
 #include "engine/graph/backward/plan.hpp"
 #include "engine/graph/plan.hpp"
 #include "engine/multihead/backward/plan.hpp"
-#include "engine/multihead/multihead.hpp"
+#include "engine/multihead/plan.hpp"
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"

@@ -6,8 +6,7 @@
 #include "engine/dense/backward/problem.hpp"
 #include "engine/graph/backward/operands.hpp"
 #include "engine/multihead/backward/plan.hpp"
-#include "engine/multihead/backward/problem.hpp"
-#include "engine/multihead/multihead.hpp"
+#include "engine/multihead/plan.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed {

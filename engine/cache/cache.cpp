@@ -17,7 +17,8 @@ namespace {
 ElementType stored_type(std::uint32_t dtype) {
   const heed_layout stored = {dtype, 0, 0, 0, 0, 0};
   const ElementType type =
-      stored_layout("desc", stored, {1, 1, 1, 1}, ElementType::kF32, false).type;
+      layout_of("desc", stored, {1, 1, 1, 1}, {ElementType::kF32, false, false, HEED_DTYPE_F8_E4M3})
+          .type;
   if (type == ElementType::kF64)
     refuse(
         "desc.dtype is %u; it must be another than HEED_DTYPE_F64 (2): the arithmetic is float32",

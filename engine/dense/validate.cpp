@@ -93,8 +93,8 @@ Layout scale_layout(const char* name, const heed_layout& given, const heed_layou
   if (of.dtype == HEED_DTYPE_I8) {
     if (given.dtype != HEED_DTYPE_DEFAULT && given.dtype != HEED_DTYPE_F32)
       refuse("%s.dtype is %u; it must be 0 or HEED_DTYPE_F32 (1)", field, given.dtype);
-    return input_layout(field, given, axes.sizes, ElementType::kF32,
-                        axes.nesting == Nesting::kPackedRows);
+    return layout_of(field, given, axes.sizes,
+                     {ElementType::kF32, false, axes.nesting == Nesting::kPackedRows});
   }
   if (!is_unset(given))
     refuse(

@@ -27,8 +27,8 @@ void check_tensor(const char* field, const void* pointer, std::uint32_t dtype, b
 }
 
 heed_layout explicit_layout(const heed_layout& given, const Extent& e) {
-  const Layout l = stored_layout("a tensor", given, {e.batch, e.heads, e.rows, e.features},
-                                 ElementType::kF32, false);
+  const Layout l = layout_of("a tensor", given, {e.batch, e.heads, e.rows, e.features},
+                             {ElementType::kF32, false, false, HEED_DTYPE_I8});
   const Strides& s = l.strides;
   return {static_cast<std::uint32_t>(l.type) + 1,  // a heed_dtype
           HEED_STRIDES_EXPLICIT,

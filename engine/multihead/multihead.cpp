@@ -1,9 +1,8 @@
-#include "engine/multihead/multihead.hpp"
-
 #include <algorithm>
 
 #include "engine/dense/plan.hpp"
 #include "engine/dense/scores.hpp"
+#include "engine/multihead/plan.hpp"
 #include "engine/multihead/problem.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"

@@ -4,7 +4,6 @@
 
 #include "engine/dense/plan.hpp"
 #include "engine/multihead/backward/plan.hpp"
-#include "engine/multihead/multihead.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"

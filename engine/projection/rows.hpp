@@ -46,14 +46,6 @@ struct OutputRows {
   }
 };
 
-/// Transposes features [k, k + count) of a panel's rows to `to`, where feature k of the panel lies,
-/// as these products want them; those of pairs use one line more. `wide`, [rows][count], is used
-/// where rows need widening.
-template <class Real>
-void pack_rows(const KernelTable<Real>& kernels, const ProductKernels<Real>& products,
-               const InputRows& from, const PanelRows& panel, std::int64_t k, std::int64_t count,
-               Real* wide, Real* to);
-
 /// All of a tensor's rows, in panels.
 struct PackJob {
   bool float64;

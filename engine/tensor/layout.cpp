@@ -6,6 +6,7 @@
 
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/operands.hpp"
 
 namespace heed {
 namespace {
@@ -98,30 +99,27 @@ void check_whole(const char* field, const Strides& strides, const Shape& shape,
           field, fields.names[axis], field);
 }
 
-/// The rules for a tensor's layout, beside those for its addresses.
-struct Rules {
-  ElementType default_type;
-  const StrideFields& fields;
-  bool written = false;  ///< its elements must lie apart
-  bool packed = false;
-  heed_dtype last = HEED_DTYPE_F16;
-};
+/// Throws unless both the arithmetic and the type are float64, or neither is.
+void check_arithmetic(const char* field, ElementType type, bool float64) {
+  if ((type == ElementType::kF64) == float64) return;
+  if (float64)
+    refuse("%s.dtype is %d; it must be HEED_DTYPE_F64 (2) or 0, as the arithmetic is float64",
+           field,
+           static_cast<int>(type) + 1);  // a heed_dtype
+  refuse("%s.dtype is HEED_DTYPE_F64 (2); the arithmetic is float32, so it must not be", field);
+}
 
-Layout layout_of(const char* field, const heed_layout& given, const Shape& shape,
-                 const Rules& rules) {
-  const bool contiguous_if_zero = all_zero_is_contiguous(field, given.reserved);
-  const ElementType type = element_type(field, given.dtype, rules.default_type, rules.last);
-  Strides strides = {given.stride_batch, given.stride_head, given.stride_row, given.stride_feature};
-  if (contiguous_if_zero && all_zero(strides))
-    strides = rules.packed ? contiguous(field, shape, {0, 2, 1, 3})
-                           : contiguous(field, shape, {0, 1, 2, 3});
-  if (rules.packed) strides.batch = 0;  // a sequence is found by its first row
-  strides = check_reach(field, strides, shape);
-  if (rules.written)
-    check_apart(field, strides, shape, rules.fields);
-  else if (contiguous_if_zero)
-    check_whole(field, strides, shape, rules.fields);
-  return {type, bytes_of(type), strides};
+/// Throws unless the type of a log-sum-exp with this valid layout is float32 or float64.
+void check_lse_type(const char* field, const heed_layout& given) {
+  if (given.dtype == HEED_DTYPE_BF16 || given.dtype == HEED_DTYPE_F16)
+    refuse("%s.dtype is %u; it must be 0, HEED_DTYPE_F32 (1) or HEED_DTYPE_F64 (2)", field,
+           given.dtype);
+}
+
+/// Throws unless the layout of a tensor without heads has no stride between them.
+void check_no_heads(const char* field, const heed_layout& given) {
+  if (given.stride_head != 0)
+    refuse("%s.stride_head is %lld; it must be 0: it has no heads", field, lld(given.stride_head));
 }
 
 }  // namespace
@@ -137,6 +135,23 @@ void check_choice(const char* field, std::uint32_t value, const char* kind, int 
     refuse("desc.%s is %u; it must be %s, 0 to %d", field, value, kind, most);
 }
 
+Layout layout_of(const char* field, const heed_layout& given, const Shape& shape,
+                 const LayoutRules& rules) {
+  const bool contiguous_if_zero = all_zero_is_contiguous(field, given.reserved);
+  const ElementType type = element_type(field, given.dtype, rules.default_type, rules.last);
+  Strides strides = {given.stride_batch, given.stride_head, given.stride_row, given.stride_feature};
+  if (contiguous_if_zero && all_zero(strides))
+    strides = rules.packed ? contiguous(field, shape, {0, 2, 1, 3})
+                           : contiguous(field, shape, {0, 1, 2, 3});
+  if (rules.packed) strides.batch = 0;  // a sequence is found by its first row
+  strides = check_reach(field, strides, shape);
+  if (rules.written)
+    check_apart(field, strides, shape, rules.fields);
+  else if (contiguous_if_zero)
+    check_whole(field, strides, shape, rules.fields);
+  return {type, bytes_of(type), strides};
+}
+
 Layout side_by_side(ElementType type) { return side_by_side(type, bytes_of(type)); }
 
 bool is_unset(const heed_layout& given) {
@@ -146,36 +161,6 @@ bool is_unset(const heed_layout& given) {
 
 void check_unset(const char* field, const heed_layout& given, const char* why) {
   if (!is_unset(given)) refuse("%s is set; it must be 0: %s", field, why);
-}
-
-void check_no_heads(const char* field, const heed_layout& given) {
-  if (given.stride_head != 0)
-    refuse("%s.stride_head is %lld; it must be 0: it has no heads", field, lld(given.stride_head));
-}
-
-Layout input_layout(const char* field, const heed_layout& given, const Shape& shape,
-                    ElementType default_type, bool packed, const StrideFields& strides) {
-  return layout_of(field, given, shape, {default_type, strides, false, packed});
-}
-
-Layout stored_layout(const char* field, const heed_layout& given, const Shape& shape,
-                     ElementType default_type, bool packed) {
-  return layout_of(field, given, shape,
-                   {default_type, kTensorStrides, false, packed, HEED_DTYPE_F8_E4M3});
-}
-
-Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,
-                     ElementType default_type, bool packed, const StrideFields& strides) {
-  return layout_of(field, given, shape, {default_type, strides, true, packed});
-}
-
-void check_arithmetic(const char* field, ElementType type, bool float64) {
-  if ((type == ElementType::kF64) == float64) return;
-  if (float64)
-    refuse("%s.dtype is %d; it must be HEED_DTYPE_F64 (2) or 0, as the arithmetic is float64",
-           field,
-           static_cast<int>(type) + 1);  // a heed_dtype
-  refuse("%s.dtype is HEED_DTYPE_F64 (2); the arithmetic is float32, so it must not be", field);
 }
 
 Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int64_t matrices,
@@ -189,8 +174,8 @@ Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int
   const Shape shape = {matrices, 1, in_each, out};
   Matrix matrix{};
   const ElementType real = real_type(float64);
-  matrix.layout = written ? output_layout(field, strides, shape, real, false, kMatrixStrides)
-                          : input_layout(field, strides, shape, real, false, kMatrixStrides);
+  matrix.layout =
+      layout_of(field, strides, shape, {real, written, false, HEED_DTYPE_F16, kMatrixStrides});
   check_arithmetic(field, matrix.layout.type, float64);
   matrix.in = (Size(matrices) * in_each)
                   .checked(field, {{"the number of matrices", matrices}, {"of rows", in_each}});
@@ -210,13 +195,7 @@ Layout check_vector(const char* field, std::uint32_t dtype, bool float64) {
            float64 ? "float64" : "float32");
   const heed_layout side_by_side = {dtype, 0, 0, 0, 0, 0};
   const Shape shape = {1, 1, 1, 1};
-  return input_layout(field, side_by_side, shape, real_type(float64));
-}
-
-void check_lse_type(const char* field, const heed_layout& given) {
-  if (given.dtype == HEED_DTYPE_BF16 || given.dtype == HEED_DTYPE_F16)
-    refuse("%s.dtype is %u; it must be 0, HEED_DTYPE_F32 (1) or HEED_DTYPE_F64 (2)", field,
-           given.dtype);
+  return layout_of(field, side_by_side, shape, {real_type(float64)});
 }
 
 void score_sizes(const char* field, const heed_score_layout& given, const Shape& shape,
@@ -242,7 +221,7 @@ Layout score_layout(const char* field, const heed_score_layout& given, const Sha
   Layout layout = layout_of(field,
                             {given.dtype, given.reserved, given.stride_batch, given.stride_head,
                              given.stride_row, given.stride_key},
-                            own, {default_type, kScoreStrides, written});
+                            own, {default_type, written, false, HEED_DTYPE_F16, kScoreStrides});
   Strides& s = layout.strides;
   s = {own[0] == 1 ? 0 : s.batch, own[1] == 1 ? 0 : s.head, own[2] == 1 ? 0 : s.row,
        own[3] == 1 ? 0 : s.feature};
@@ -256,6 +235,93 @@ void refuse_pointer(const char* field, const void* pointer, std::int64_t bytes) 
 
 void refuse_empty(const char* field, const char* size_field) {
   refuse("%s is given, but %s is 0; a tensor without elements must be NULL", field, size_field);
+}
+
+// ---- Operands -----------------------------------------------------------------------------------
+
+namespace {
+
+template <class Given>
+const Given& given_in(const void* desc, const Field& field) {
+  return *reinterpret_cast<const Given*>(static_cast<const std::byte*>(desc) + field.layout);
+}
+
+/// Matrices have no heads.
+heed_layout without_heads(const heed_matrix_layout& given) {
+  return {given.dtype, given.reserved, given.stride_matrix, 0, given.stride_in, given.stride_out};
+}
+
+heed_layout layout_in(const void* desc, const Field& field) {
+  return field.form == Form::kMatrix ? without_heads(given_in<heed_matrix_layout>(desc, field))
+                                     : given_in<heed_layout>(desc, field);
+}
+
+/// Gradients are float64 where, and only where, the arithmetic is.
+void check_type_of_gradient(const Field& field, std::uint32_t dtype, bool float64, const char* as) {
+  if (dtype != HEED_DTYPE_DEFAULT && (dtype == HEED_DTYPE_F64) != float64)
+    refuse("%s.dtype is %u; it must %s, as %s is", field.desc, dtype,
+           float64 ? "be HEED_DTYPE_F64 (2)" : "not be HEED_DTYPE_F64 (2)", as);
+}
+
+}  // namespace
+
+Layout resolve_layout(const Field& field, Role role, Types types, bool no_heads, const Axes& axes,
+                      bool float64, const void* desc) {
+  const bool written = role == Role::kOutput;
+  const ElementType type = field.bytes == 1 ? ElementType::kMask : real_type(float64);
+  if (field.form == Form::kScores)
+    return score_layout(field.desc, given_in<heed_score_layout>(desc, field), axes.sizes, type,
+                        written);
+  const heed_layout& given = given_in<heed_layout>(desc, field);
+  if (no_heads) check_no_heads(field.desc, given);
+  if (types == Types::kAsQuery) check_type_of_gradient(field, given.dtype, float64, "query");
+  if (types == Types::kAsOut) check_type_of_gradient(field, given.dtype, float64, "out");
+  const bool packed = axes.nesting == Nesting::kPackedRows;
+  const heed_dtype last = types == Types::kStored ? HEED_DTYPE_F8_E4M3 : HEED_DTYPE_F16;
+  Layout layout = layout_of(field.desc, given, axes.sizes, {type, written, packed, last});
+  if (axes.nesting == Nesting::kPackedHeads) layout.strides.batch = 0;
+  if (types == Types::kDenominator) check_lse_type(field.desc, given);
+  if (types == Types::kArithmetic) check_arithmetic(field.desc, layout.type, float64);
+  return layout;
+}
+
+Matrix resolve_matrix(const Field& field, Role role, const Axes& axes, bool float64,
+                      const void* desc) {
+  const auto& given = given_in<heed_matrix_layout>(desc, field);
+  const bool written = role == Role::kOutput;
+  const auto [matrices, unused, in, out] = axes.sizes;
+  if (axes.nesting != Nesting::kApart)
+    return check_matrix(field.desc, given, axes.nesting == Nesting::kStacked ? matrices : 0, in,
+                        out, float64, written);
+  const Layout layout =
+      layout_of(field.desc, without_heads(given), axes.sizes,
+                {real_type(float64), written, false, HEED_DTYPE_F16, kMatrixStrides});
+  check_arithmetic(field.desc, layout.type, float64);
+  return {layout, in, in, out};
+}
+
+void check_unset(const Field& field, const void* desc, const char* unless) {
+  if (!is_unset(layout_in(desc, field))) refuse("%s is given; it must be 0 %s", field.desc, unless);
+}
+
+void refuse_given(const Field& field, const char* unless) {
+  refuse("%s is given; it must be NULL %s", field.args, unless);
+}
+
+void refuse_gradient(const Field& field, const char* inner) {
+  constexpr std::size_t kPrefix = sizeof "grad_" - 1;
+  refuse("%s is given; it must be NULL without %s->%s", field.args, inner, field.name + kPrefix);
+}
+
+void refuse_missing(const Field& field, const char* asked_by) {
+  if (asked_by == nullptr) refuse_pointer(field.args, nullptr, field.bytes);
+  refuse("%s is NULL; %s asks for it", field.args, asked_by);
+}
+
+void refuse_empty(const char* field, const Axes& axes) {
+  int axis = 0;
+  while (axes.sizes[axis] != 0) ++axis;
+  refuse_empty(field, axes.names.sizes[axis]);
 }
 
 }  // namespace heed

@@ -114,9 +114,6 @@ bool is_unset(const heed_layout& given);
 /// Throws unless the layout of a tensor that is not the caller's is 0.
 void check_unset(const char* field, const heed_layout& given, const char* why);
 
-/// Throws unless the layout of a tensor without heads has no stride between them.
-void check_no_heads(const char* field, const heed_layout& given);
-
 /// The names that callers know strides by, in the order of Strides. From the axis
 /// `given_from` on one of 0 beside others is refused, unless strides are explicit.
 struct StrideFields {
@@ -128,16 +125,19 @@ inline constexpr StrideFields kTensorStrides = {
 inline constexpr StrideFields kMatrixStrides = {{"stride_matrix", "", "stride_in", "stride_out"},
                                                 0};
 
-/// The layout of the tensor that `field` (as in "desc.query") describes; dtype 0 means
-/// `default_type`. `packed` tensors have one batch, and by default rows outside heads. Throws an
-/// Error that names the field, its value and the bound.
-Layout input_layout(const char* field, const heed_layout& given, const Shape& shape,
-                    ElementType default_type, bool packed = false,
-                    const StrideFields& strides = kTensorStrides);
+/// The rules for a tensor's layout, beside those for its addresses.
+struct LayoutRules {
+  ElementType default_type;  ///< of dtype 0
+  bool written = false;      ///< its elements must lie apart
+  bool packed = false;       ///< it has one batch, and by default rows outside heads
+  heed_dtype last = HEED_DTYPE_F16;
+  const StrideFields& fields = kTensorStrides;
+};
 
-/// The same for a tensor that may also be of 8 bits.
-Layout stored_layout(const char* field, const heed_layout& given, const Shape& shape,
-                     ElementType default_type, bool packed);
+/// The layout of the tensor that `field` (as in "desc.query") describes. Throws an Error that names
+/// the field, its value and the bound.
+Layout layout_of(const char* field, const heed_layout& given, const Shape& shape,
+                 const LayoutRules& rules);
 
 /// Throws an Error that names `field` (as in "desc.w_query") unless every address is in range and
 /// the type fits the arithmetic, and the elements of one that is written lie apart. 0 matrices:
@@ -145,19 +145,8 @@ Layout stored_layout(const char* field, const heed_layout& given, const Shape& s
 Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int64_t matrices,
                     std::int64_t in_each, std::int64_t out, bool float64, bool written = false);
 
-/// Throws unless both the arithmetic and the type are float64, or neither is.
-void check_arithmetic(const char* field, ElementType type, bool float64);
-
 /// The layout of vectors; `field` names their heed_dtype.
 Layout check_vector(const char* field, std::uint32_t dtype, bool float64);
-
-/// Like input_layout, but also throws if elements would overlap.
-Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,
-                     ElementType default_type, bool packed = false,
-                     const StrideFields& strides = kTensorStrides);
-
-/// Throws unless the type of a log-sum-exp with this valid layout is float32 or float64.
-void check_lse_type(const char* field, const heed_layout& given);
 
 /// The layout of a mask or bias over [batch, head, row, key], with stride 0 along repeated axes.
 /// The elements of one that is written must not overlap.

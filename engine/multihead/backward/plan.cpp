@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/multihead/backward/problem.hpp"
-#include "engine/multihead/multihead.hpp"
+#include "engine/multihead/plan.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/projection/over_rows.hpp"
 #include "engine/runtime/error.hpp"
