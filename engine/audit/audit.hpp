@@ -1,4 +1,4 @@
-// Checked mode: what looks for callers' mistakes around a run, or before one.
+// Checked mode looks for callers' mistakes around a run, or before one.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ struct GivenTensor {
   const void* data;
   Layout layout;
   Shape sizes;
-  std::int64_t first_row;  ///< its first row's number: no sequence owns packed rows before it
+  std::int64_t first_row;  ///< its first row's index: no sequence owns packed rows before it
   const AxisNames* names;
   Sequences sequences;
   Role role;
@@ -60,7 +60,7 @@ struct AuditedAttention {
 /// The tensors of a table that a run reads. Gradients read outputs of the attention, too.
 enum class Read { kInputs, kAll };
 
-/// All tensors of a run, and what is refused and told about them.
+/// All tensors of a run, with the refusals and the hints about them.
 class Audit {
  public:
   explicit Audit(const heed_context& context) : context_(context) {}
@@ -72,7 +72,7 @@ class Audit {
   GivenTensor* add(Role role, Odd odd, const char* of, const char* field, const void* data,
                    const Layout& layout, const Axes& axes);
 
-  /// Adds those of a table.
+  /// Adds the tensors of a table.
   template <class Problem, std::size_t kCount>
   void add(const Operand<Problem> (&rows)[kCount], const Problem& p, const void* args, bool float64,
            const char* of, Read reads = Read::kInputs) {
@@ -114,13 +114,13 @@ class Audit {
   GivenTensor all_[kMost];
 };
 
-/// Tells of odd values in those rows of a partial result that are read; rows whose lse is -inf are
+/// Tells of odd values in the rows of a partial result that are read; rows whose lse is -inf are
 /// not.
 void tell_odd_partial(const heed_context& context, const GivenTensor& out, const GivenTensor& lse);
 
 /// Whether there is a row to compute. Tells of sizes of 0 where there are tensors.
 bool tell_empty(const AuditedAttention& of, bool queries_given, bool keys_given);
-/// Tells what looks odd about lengths, offsets, mask and scale.
+/// Tells of oddities in lengths, offsets, mask and scale.
 void tell_odd_options(const AuditedAttention& of);
 
 // ---- The workspace -----------------------------------------------------------------------------
@@ -179,17 +179,17 @@ Audit audit_of(const heed_graph_attention_plan& plan, const heed_graph_attention
 Audit audit_of(const heed_graph_attention_backward_plan& plan,
                const heed_graph_attention_backward_args& args, const CheckedWorkspace& workspace);
 
-/// Before calls without a plan, whose arguments have been validated: throw what is certainly wrong,
-/// and tell on stderr what looks odd.
+/// Before calls without a plan, whose arguments have been validated: refuse certain mistakes, and
+/// tell of likely ones on stderr.
 void audit_merge(const heed_context& context, const MergeProblem& problem, const Merge& merge);
 void audit_rotate(const heed_context& context, const RotateProblem& problem, const Rotate& rotate);
 void audit_project(const heed_context& context, const ProjectProblem& problem,
                    const Project& project);
 void audit_weights(const heed_context& context, const MatrixToPrepare& given);
 void audit_append(const heed_cache& cache, const Append& append);
-/// Tells of rows of a prompt that attend those after them, which is rarely meant.
+/// Tells of rows of a prompt that attend rows after them, which is rarely meant.
 void audit_cache_attention(const CacheAttention& attention);
-/// Throws if int64 edges are given as int32 ones, and tells if they may be, or if numbers seem to
+/// Throws if int64 edges are given as int32 ones, and tells if they may be, or if they seem to
 /// be forgotten. `desc` has the arrays that it needs.
 void audit_edges(const heed_graph_desc& desc);
 

@@ -14,7 +14,7 @@ void audit_operands(const heed_context& context, const Problem& p, const void* a
   audit.before();
 }
 
-/// Whether every second number is 0, and not all are.
+/// Whether every second value is 0, and not all are.
 bool every_second_is_0(const void* given, std::int64_t count) {
   const auto* const numbers = static_cast<const std::int32_t*>(given);
   bool some = false;

@@ -8,7 +8,7 @@
 namespace heed {
 namespace {
 
-/// Whether these look like int64 numbers above 0, read as int32. Offsets begin with a 0.
+/// Whether these look like int64 values above 0, read as int32. Offsets begin with a 0.
 bool looks_like_halves(const std::int32_t* numbers, std::int64_t count, bool offsets) {
   if (count < 2 || (offsets && count < 3)) return false;
   for (std::int64_t i = 0; i < count; ++i)

@@ -11,7 +11,7 @@
 namespace heed {
 namespace {
 
-/// Fewer numbers say too little about their type.
+/// Fewer values say too little about their type.
 constexpr std::int64_t kEnough = 64;
 
 /// "batch 0, head 2, row 5, feature 1", of the axes that the tensor has.
@@ -70,8 +70,7 @@ class Values {
             }
           }
   }
-  /// Tells on stderr what stands out among all that was counted, if anything
-  /// does.
+  /// Tells on stderr of all counted values that stand out, if any do.
   void tell_odd() const {
     const char* const name = tensor_.name;
     if (nan_ + infinite_ > 0)
@@ -105,8 +104,8 @@ class Values {
     unlikely_ += unlikely(magnitude) ? 1 : 0;
   }
 
-  /// Whether a number is more likely to be of another type. Numbers near 1 in
-  /// bfloat16, from 2^-8 to 2^8, look like float16 numbers near 1, and float16
+  /// Whether a value is more likely to be of another type. Values near 1 in
+  /// bfloat16, from 2^-8 to 2^8, look like float16 values near 1, and float16
   /// ones read as bfloat16 become tiny. Halves of float32 or float64, and
   /// integers, have any exponent at all, or none.
   bool unlikely(double magnitude) const {

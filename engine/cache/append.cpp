@@ -25,7 +25,7 @@ struct GivenRows {
   const Layout& layout;
 };
 
-/// Turns new rows and converts them into what is stored.
+/// Turns new rows and converts them to the type that is stored.
 class Appending {
  public:
   Appending(const heed_cache& cache, const Growth& growth, const Append& append)

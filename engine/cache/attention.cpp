@@ -13,7 +13,7 @@
 namespace heed {
 namespace {
 
-/// The descriptor of the attention inside, without what the cache knows.
+/// The descriptor of the attention inside, without the fields that the cache knows.
 heed_attention_desc read_attention(const heed_cache& cache, const heed_cache_attention_desc& desc) {
   check_reserved("desc.reserved", desc.reserved);
   check_layer(cache, "desc.layer", desc.layer);
@@ -125,7 +125,7 @@ void CacheAttention::find_pages() {
   }
 }
 
-/// Queries become float32, [batch, head, row, feature]; those of no sequence stand at 0.
+/// Queries become float32, [batch, head, row, feature]; rows of no sequence stand at 0.
 void CacheAttention::turn_queries(const Positions& positions) {
   const heed_allocator& allocator = cache_.context->allocator;
   validate(problem_, args_);

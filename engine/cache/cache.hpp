@@ -1,4 +1,4 @@
-// A cache of keys and values: what it holds, and where.
+// A cache of keys and values: its contents, and where they lie.
 #pragma once
 
 #include <cstddef>
@@ -67,7 +67,7 @@ inline constexpr std::int32_t kNoPage = -1;
 ///
 /// Whoever names a page holds a reference to it: the pages that follow it, and the sequences that
 /// end with it. So a fork costs one reference, and the pages that belong to one sequence alone are
-/// its last ones: those behind the last page with several references.
+/// its last ones, behind the last page with several references.
 ///
 /// The cache's mutex guards all of this, except before(page) of a page that the caller has, and
 /// list().
@@ -187,7 +187,7 @@ struct heed_cache {
     return reinterpret_cast<float*>(
         memory(stored.scales + static_cast<std::size_t>(layer) * stored.scales_bytes));
   }
-  /// Row t's; those of the page's other rows are side by side.
+  /// Row t's; the page's other rows have theirs beside it.
   float* scale(const heed::Storage& stored, std::int64_t layer, std::int64_t page,
                std::int64_t head, std::int64_t t) const {
     return scales(stored, layer) + row_in_pool(page, head, t);

@@ -32,7 +32,7 @@ struct Header {
   std::int64_t turned;            ///< rotary features
   double base;                    ///< 0: tables
   std::int64_t table_rows;
-  std::uint64_t tables;  ///< checksum of what tables hold
+  std::uint64_t tables;  ///< checksum of the tables
 };
 static_assert(sizeof(Header) == 112, "there is no padding");
 
@@ -99,7 +99,7 @@ void each_stretch(const heed_cache& cache, std::int64_t layer, std::int64_t leng
 
 // ---- Streams ------------------------------------------------------------------------------------
 
-/// Memory, or what a descriptor names: files, pipes, sockets. These go through a buffer, because
+/// Memory, or a descriptor's file, pipe or socket. These go through a buffer, because
 /// rows may be a few bytes.
 constexpr std::int64_t kBuffer = 1 << 16;
 
@@ -124,7 +124,7 @@ class Output {
   }
   /// Of all that was written.
   Sum checksum() const { return checksum_.value(); }
-  /// Brings what was written to where it belongs.
+  /// Brings the bytes written so far to where they belong.
   void flush() {
     if (to_memory()) return;
     write_all(descriptor_, buffer_.data(), held());
@@ -189,7 +189,7 @@ class Input {
   Checksum checksum_;
   int descriptor_ = 0;
   Array<std::byte> buffer_;
-  const std::byte* next_ = nullptr;  ///< what is at hand, up to end_
+  const std::byte* next_ = nullptr;  ///< the bytes at hand, up to end_
   const std::byte* end_ = nullptr;
   std::size_t taken_ = 0;  ///< from the descriptor; of memory all there is
   std::size_t expected_ = 0;

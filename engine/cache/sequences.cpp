@@ -148,7 +148,7 @@ void Growth::copy_shared() const {
     copy(from, n);
 }
 
-/// Copies what the layers have of a page.
+/// Copies the rows that the layers have in a page.
 void Growth::copy(std::int32_t from, std::int64_t number) const {
   const CacheProblem& p = cache_.problem;
   const std::int32_t to = pages_[number - first_];

@@ -12,7 +12,7 @@
 
 namespace heed {
 
-/// The lowest bits of a heed_sequence are its slot; those above count all sequences of the process,
+/// The lowest bits of a heed_sequence are its slot; the others count all sequences of the process,
 /// so that no two have the same.
 inline constexpr int kSlotBits = 20;
 
@@ -112,7 +112,7 @@ class Growth {
   std::int64_t first_, end_of_copies_, pages_before_, pages_after_;
   std::int32_t before_first_;           ///< the page, as it is
   std::int32_t last_shared_ = kNoPage;  ///< the last page that is copied
-  Array<std::int32_t> pages_;           ///< those from first_ on, as they will be
+  Array<std::int32_t> pages_;           ///< from first_ on, as they will be
   bool kept_ = false;
 };
 

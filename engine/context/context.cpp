@@ -186,8 +186,8 @@ void use_own_executor(heed_context& context, const heed_context_options& options
   context.destroy_executor = kind.destroy;
 }
 
-/// All but the executor. Throws an Error that names the option or the variable, its value and what
-/// it may be.
+/// Makes all choices except the executor. Throws an Error that names the option or the variable,
+/// its value and the values that it may have.
 void choose(heed_context& context, const heed_context_options& options) {
   context.precision = choose_precision(options.precision);
   context.tile_q = choose_number(options.tile_q, "tile_q", "HEED_TILE_Q", kMaxTile);

@@ -15,7 +15,7 @@ namespace heed {
 
 inline constexpr std::uint32_t kMaxTile = 65536;
 
-/// The numbers of a problem and its context that decide which tiles are best.
+/// The sizes of a problem and its context that decide which tiles are best.
 struct TuningKey {
   std::int64_t key, value;  ///< ElementType
   std::int64_t features, value_features;
@@ -47,7 +47,7 @@ struct Tuning {
 Tuning read_tuning(const heed_allocator& allocator, const char* path, const char* source,
                    const CpuName& cpu, const char* isa);
 
-/// How exact results have to be: on that depends which kernels may use units of 16-bit numbers.
+/// How exact results have to be: on that depends which kernels may use units of 16-bit values.
 enum class Precision : std::uint8_t {
   kExact = HEED_PRECISION_EXACT,      ///< as float32 multiply-adds compute
   kDefault = HEED_PRECISION_DEFAULT,  ///< weights of 16-bit tensors are rounded to 16 bits

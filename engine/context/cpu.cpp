@@ -95,7 +95,7 @@ std::uint32_t cpus_of_group(const char* root, const char* group, bool version_1)
   return blank == nullptr ? UINT32_MAX : to_cpus(quota, blank);
 }
 
-/// Whether a list of controllers, as "cpu,cpuacct", has that of CPU time.
+/// Whether a list of controllers, as "cpu,cpuacct", has the one of CPU time.
 bool names_cpu(const char* controllers) {
   for (const char* name = controllers;;) {
     const std::size_t length = std::strcspn(name, ",");

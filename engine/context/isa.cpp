@@ -89,7 +89,7 @@ bool has_neonbf16() {
 
 // NOLINTBEGIN(bugprone-macro-parentheses): they are parts of names
 #define HEED_FAMILIES(Isa, Type) k##Isa##Panels##Type, k##Isa##Rows##Type, k##Isa##Numbers##Type
-/// An instruction set, and what it has of float alone.
+/// An instruction set, and the tables that it has of float alone.
 #define HEED_KERNELS(name, Isa, ...)                                                \
   {                                                                                 \
     {name, HEED_FAMILIES(Isa, F32), __VA_ARGS__}, { name, HEED_FAMILIES(Isa, F64) } \

@@ -31,7 +31,7 @@ Caches read_caches();
 /// is set, rounded up; UINT32_MAX where nothing limits it. Files are looked for below `root`.
 std::uint32_t quota_cpus(const char* root = "");
 
-/// The CPUs that this process may use: those that it may run on, and no more than its quota is
+/// The CPUs that this process may use: all that it may run on, and no more than its quota is
 /// worth, because threads beyond it would use up its time together and then all wait.
 std::uint32_t usable_cpus();
 
@@ -45,7 +45,7 @@ inline std::size_t tile_cache(const Caches& caches) {
 struct Isa {
   const Kernels* kernels;
   bool (*usable)();                    ///< asks the CPU and the operating system, never assumes
-  bool (*faster)(const CpuName& cpu);  ///< than those before it, where it is usable
+  bool (*faster)(const CpuName& cpu);  ///< than the ISAs before it, where it is usable
 };
 
 /// From the plainest to the widest; the first is always usable.

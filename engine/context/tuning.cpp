@@ -209,7 +209,7 @@ void read_version(const TuningFile& file, string_view line) {
                 shown(more), more.data());
 }
 
-/// Refuses what could steer a terminal that a message is printed on.
+/// Refuses bytes that could steer a terminal that a message is printed on.
 void check_characters(const TuningFile& file, string_view line) {
   for (const char c : line)
     if ((c < ' ' || c > '~') && kBlanks.find(c) == string_view::npos)
@@ -217,7 +217,7 @@ void check_characters(const TuningFile& file, string_view line) {
                   static_cast<unsigned char>(c));
 }
 
-/// The line without blanks in front and what a # begins.
+/// The line without blanks in front and without the comment that a # begins.
 string_view without_comment(string_view line) {
   line = line.substr(0, line.find('#'));
   line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));

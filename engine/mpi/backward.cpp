@@ -1,11 +1,11 @@
 // The way back. Gradients of a row's pairs need no more than the row's own log-sum-exp and result,
-// so those of every block of queries and keys simply add up:
+// so the gradients of all blocks of queries and keys simply add up:
 //
 //   grad_query    of own rows: over all keys that come by, in the order of rounds
 //   grad_key      of own rows: this rank's, then the sums that others send back after each round,
-//   in grad_value    the order of rounds, from above before from below what all ranks have together
-//   (sinks, slopes, scale, temperature; a bias of all queries; queries that are everywhere): over
-//   ranks, in their order
+//   grad_value    in the order of rounds, from above before from below
+//   others        that all ranks have together (sinks, slopes, scale, temperature; a bias of all
+//                 queries; queries that are everywhere): over ranks, in their order
 #include <algorithm>
 
 #include "engine/mpi/rounds.hpp"

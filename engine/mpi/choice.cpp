@@ -1,4 +1,4 @@
-// Ring, heads or both: what each would cost.
+// Ring, heads or both: the cost of each.
 #include <algorithm>
 #include <cmath>
 
@@ -53,7 +53,7 @@ heed_mpi_choice choice_of(const Problem& p, int head_ranks) {
   return choice;
 }
 
-/// Nothing travels but partial results to all others, or what gradients of queries are added from.
+/// Partial results alone travel to all others, or the summands of gradients of queries.
 heed_mpi_choice everywhere_choice(const Problem& p) {
   const heed_attention_desc& d = p.desc;
   const auto ranks = static_cast<double>(p.keys.size());
@@ -72,7 +72,7 @@ heed_mpi_choice everywhere_choice(const Problem& p) {
   return choice;
 }
 
-/// Throws if the caller wants what cannot be.
+/// Throws if the caller wants head_ranks that are impossible.
 void check_wanted(const Problem& p) {
   const std::int64_t wanted = p.given.head_ranks;
   const auto ranks = static_cast<std::int64_t>(p.keys.size());

@@ -21,13 +21,13 @@ namespace heed::mpi {
 /// Throws unless an MPI call went well.
 void check(int code, const char* call);
 
-/// Numbers of bytes that travel are multiples of this, so that counts stay ints up to 128 GiB.
+/// Counts of bytes that travel are multiples of this, so that counts stay ints up to 128 GiB.
 inline constexpr std::size_t kUnitBytes = 64;
 
 /// Throws if that is more than a message may have.
 void check_message(std::size_t bytes);
 
-/// MPI's type of rows: so many bytes, `stride` bytes after those of the row before.
+/// MPI's type of rows: so many bytes, each `stride` bytes after the row before.
 class RowType {
  public:
   RowType() = default;
@@ -69,7 +69,7 @@ class Communicator {
     agree(guarded(std::forward<Function>(function)));
   }
 
-  /// A number of every rank's, reduced. Collective.
+  /// Reduces a value that every rank has. Collective.
   std::int64_t reduced(std::int64_t own, MPI_Op operation) const;
 
   /// Throws unless this thread may call MPI beside heed's others.
@@ -82,7 +82,7 @@ class Communicator {
   int size_ = 0;
 };
 
-/// A number of a descriptor that must be the same on all ranks.
+/// A value of a descriptor that must be the same on all ranks.
 struct Field {
   const char* name;  ///< without "desc."
   bool real;
@@ -92,7 +92,7 @@ struct Field {
 Field whole(const char* name, std::int64_t value);
 Field real(const char* name, double value);
 
-/// Collective. Throws the same Error on all ranks where a field is not what it is on rank 0.
+/// Collective. Throws the same Error on all ranks where a field differs from rank 0's.
 void compare(const Communicator& comm, const Field* fields, std::size_t count);
 
 template <std::size_t kCount>
@@ -171,7 +171,7 @@ class RankRun {
   RankRun(const Communicator& comm, void* requests) : requests_(comm, requests), comm_(comm) {}
 
   /// Computes something between messages. A rank that fails goes on to send and receive, so that no
-  /// other waits for ever: what is attempted after a failure is left out.
+  /// other waits for ever: attempts after a failure are left out.
   template <class Function>
   void attempt(Function&& function) {
     if (error_.status != HEED_STATUS_OK) return;

@@ -1,5 +1,5 @@
 // All-to-all among the ranks of a group that share heads: every rank gives the others their heads
-// of its rows, gets its own heads of theirs, and gives back what came out.
+// of its rows, gets its own heads of theirs, and gives the results back.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace heed::mpi {
 
-/// The tensors that a run reads; those from kOut on where gradients are computed.
+/// The tensors that a run reads; from kOut on, where gradients are computed.
 enum Input : std::size_t {
   kQuery,
   kKey,
@@ -90,7 +90,7 @@ struct HeadShare {
 RowsList inputs_of(const Problem& problem);
 constexpr std::size_t kGradBiasResult = 3;
 RowsList results_of(const Problem& problem);
-/// Of the latter those of keys and values.
+/// The gradients of keys and values alone.
 RowsList gradients_of_keys(const Problem& problem);
 
 /// The caller's inputs. Where gradients are computed `backward` is given.
@@ -192,7 +192,7 @@ class Exchange {
         [&](const Peer&) { return bytes_of(results_, own()); });
   }
 
-  /// Calls function(t, results, first head, extent) with what each peer made of this rank's rows,
+  /// Calls function(t, results, first head, extent) with each peer's results of this rank's rows,
   /// for every result t; once, with their sum, where it repeats over heads.
   template <class Function>
   void each_result(std::byte* workspace, Function&& function) const {

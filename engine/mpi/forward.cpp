@@ -93,12 +93,12 @@ class Forward : Run {
   }
 
   /// Partial results of a slice, which lie side by side.
-  void merge(const Slice& slice, std::size_t parts, const void* const* outs,
+  void merge(const Slice& slice, std::size_t count, const void* const* outs,
              const void* const* lses, const Tensor& out, const Tensor& lse) const {
     if (plan_.problems() == 0) return;
     const SplitRows rows = {false, problem_.real(), problem_.desc.value_features};
     mpi::merge(*plan_.context, plan_.share.extent(rows, {slice.queries.count, 0}),
-               unset_layout(problem_.real()), unset_layout(HEED_DTYPE_F64), parts, outs, lses, out,
+               unset_layout(problem_.real()), unset_layout(HEED_DTYPE_F64), count, outs, lses, out,
                lse);
   }
 

@@ -5,7 +5,7 @@
 namespace heed::mpi {
 namespace {
 
-/// Query rows between two looks at what arrives, at most: enough of all heads together for many
+/// Query rows between two looks for messages, at most: enough of all heads together for many
 /// threads to share, and few for MPI to look often. Not more for more threads: bits would change.
 std::int64_t slice_rows(std::int64_t problems) {
   return std::clamp<std::int64_t>(8192 / problems, 128, 1024);

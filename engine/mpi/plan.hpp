@@ -14,7 +14,7 @@
 
 namespace heed::mpi {
 
-/// The query rows of one dense call, between two looks at what arrives. Their results so far lie
+/// The query rows of one dense call, between two looks for messages. Their results so far lie
 /// side by side, [batch, heads, rows, features], after those of the slices before.
 struct Slice {
   Span queries;
@@ -22,7 +22,7 @@ struct Slice {
 };
 
 /// Areas of the workspace that messages are sent from and received in. While a rank computes with
-/// keys and gradients in one of two buffers, it sends what is in the other, or receives there. In
+/// keys and gradients in one of two buffers, it sends the other, or receives there. In
 /// the arithmetic's type: gradients of others' keys and values, such gradients of own ones that
 /// arrive, and their sums.
 enum Area : std::size_t { kKeys, kGradients = kKeys + 2, kArrived = kGradients + 2, kSums, kAreas };
@@ -38,7 +38,7 @@ struct Call {
   std::size_t slice;
   std::size_t form;  ///< of the plan's, which calls that are alike share
   Span keys;
-  Bytes parcel;     ///< keys and values; of own ones not used: those are read where they lie
+  Bytes parcel;     ///< keys and values; not used of own ones, which are read where they lie
   Bytes gradients;  ///< theirs, where they are wanted
   bool own;
   bool first;  ///< of its slice: there is nothing to merge with
@@ -71,8 +71,8 @@ struct Packed {
   std::size_t offset;
 };
 
-/// Every number of head_ranks that is possible, or the one that the caller wants; one is chosen.
-/// Throws an Error if what the caller wants is not possible.
+/// Every head_ranks that is possible, or the one that the caller wants; one is chosen. Throws an
+/// Error if the one that the caller wants is not possible.
 std::vector<heed_mpi_choice> choices_of(const Problem& problem);
 
 /// Plans of attention and of its gradients have all of this.
@@ -128,7 +128,7 @@ class Plan : public RankPlan {
   /// ranks that share heads, which lies as gathered[index].
   heed_score_layout scores_of_calls(heed_score_layout own, const WholeScores& whole,
                                     const Tensors& gathered, std::size_t index) const;
-  /// Makes the dense plan of every form: `complete` says what is there besides.
+  /// Makes the dense plan of every form, which `complete` gives its outputs.
   template <class DensePlanOf, class Complete>
   void make_dense_plans(std::vector<DensePlanOf>& plans, Complete&& complete) {
     for (heed_attention_desc& form : forms) {
@@ -137,7 +137,7 @@ class Plan : public RankPlan {
     }
   }
   std::int64_t query_rows() const;
-  /// Takes what both passes need, as the last of the workspace.
+  /// Takes the buffers that both passes need, as the last of the workspace.
   void lay_out(Offsets& offsets);
 
  private:
@@ -174,7 +174,7 @@ struct heed_mpi_attention_plan : heed::mpi::Plan {
   std::size_t merged_bytes = 0;                        ///< of both
   std::size_t partial_out_at = 0, partial_lse_at = 0;  ///< of one call
   std::size_t gathered_at = 0;                         ///< results of all ranks
-  std::size_t pointers_at = 0;                         ///< to what is merged
+  std::size_t pointers_at = 0;                         ///< to the partial results that are merged
 
  private:
   void plan_workspace();
@@ -199,7 +199,7 @@ struct heed_mpi_attention_backward_plan : heed::mpi::Plan {
   /// The sums of all ranks, up to sums_end, as one piece for every rank.
   std::size_t shared_begin = 0, piece_bytes = 0;
   std::size_t pieces_at = 0;  ///< this rank's piece of every rank's sums
-  std::size_t buffer_at = 0;  ///< for what gradients are added to
+  std::size_t buffer_at = 0;  ///< for the values that gradients are added to
 
  private:
   void plan_workspace();

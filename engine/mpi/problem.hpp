@@ -15,7 +15,7 @@ namespace heed::mpi {
 /// where each of them has 1 there.
 struct WholeScores {
   std::int64_t batch, heads, keys;
-  bool by_rows;  ///< a rank has those of its own queries alone; else all have the same
+  bool by_rows;  ///< a rank has its own queries' alone; else all have the same
 };
 
 struct Problem {
@@ -23,7 +23,7 @@ struct Problem {
   heed_mpi_attention_desc given;
   std::uint32_t gradients;  ///< heed_mpi_gradients that are wanted; 0: attention itself
   heed_attention_backward_desc backward;  ///< of them; its attention is desc
-  DensePlan shard;  ///< attention of this shard to itself: what the dense checks have passed
+  DensePlan shard;  ///< attention of this shard to itself, which the dense checks have passed
   bool float64;
   std::int64_t total_queries, total_keys;
   Order order;
@@ -38,7 +38,7 @@ struct Problem {
   bool one_bias() const { return wants(HEED_MPI_GRAD_BIAS) && !bias.by_rows; }
   /// Useful ones, of a pair and all its heads.
   double flops_per_pair() const;
-  /// Of a row of keys and values, those whose gradients are wanted.
+  /// Features of a row of keys and values whose gradients are wanted.
   std::int64_t gradient_features() const {
     return (wants(HEED_MPI_GRAD_KEY) ? desc.features : 0) +
            (wants(HEED_MPI_GRAD_VALUE) ? desc.value_features : 0);

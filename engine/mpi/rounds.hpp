@@ -8,7 +8,7 @@
 
 namespace heed::mpi {
 
-/// This rank's arguments. Throws an Error unless they are what the plan was told, and the workspace
+/// This rank's arguments. Throws an Error unless they are as the plan was told, and the workspace
 /// is large enough.
 heed_attention_args read_args(const Plan& plan, const heed_attention_args* given,
                               const void* workspace, std::size_t bytes);
@@ -52,8 +52,8 @@ class Run : protected RankRun {
     }
   }
 
-  /// Where ranks share heads: `lay_out` puts what was computed among the group's results, which go
-  /// to the ranks whose rows they are.
+  /// Where ranks share heads: `lay_out` puts this rank's results among the group's, which go to the
+  /// ranks whose rows they are.
   template <class LayOut>
   void exchange_results(LayOut&& lay_out) {
     if (!plan_.shares_heads()) return;
@@ -82,7 +82,7 @@ class Run : protected RankRun {
   }
   const Slice& slice_of(const Call& call) const { return plan_.slices[call.slice]; }
 
-  /// Of values per head those of this rank's heads.
+  /// Values per head, from this rank's first head on.
   template <class T>
   T* heads_of(T* values) const {
     if (values == nullptr) return nullptr;
@@ -152,8 +152,8 @@ class Run : protected RankRun {
       mpi::add(at({kArrived, addition.from}), at({kSums, addition.to}), addition.bytes,
                problem_.real());
   }
-  /// The key lengths of the whole sequences, as a span of them sees these.
 
+  /// The key lengths of the whole sequences, as a span of them sees these.
   const std::int32_t* lengths_of(const Span& keys) const {
     if (args_.key_lengths == nullptr) return nullptr;
     auto* const lengths = reinterpret_cast<std::int32_t*>(workspace_ + plan_.lengths_at);

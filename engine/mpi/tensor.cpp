@@ -89,19 +89,19 @@ void add(const std::byte* from, std::byte* to, std::size_t bytes, std::uint32_t 
     add_values<float>(from, to, bytes / sizeof(float));
 }
 
-void merge(const heed_context& context, const Extent& extent, const heed_layout& part_out,
-           const heed_layout& part_lse, std::size_t parts, const void* const* outs,
+void merge(const heed_context& context, const Extent& extent, const heed_layout& partial_out,
+           const heed_layout& partial_lse, std::size_t count, const void* const* outs,
            const void* const* lses, const Tensor& out, const Tensor& lse) {
   heed_merge_desc desc = HEED_MERGE_DESC_INIT;
   desc.batch = extent.batch;
   desc.heads = extent.heads;
   desc.rows = extent.rows;
   desc.features = extent.features;
-  desc.part_out = part_out;
-  desc.part_lse = part_lse;
+  desc.part_out = partial_out;
+  desc.part_lse = partial_lse;
   desc.out = out.layout;
   desc.lse = lse.layout;
-  check(heed_merge(&context, &desc, parts, outs, lses, out.data, lse.data));
+  check(heed_merge(&context, &desc, count, outs, lses, out.data, lse.data));
 }
 
 std::size_t Writer::buffer_bytes(std::uint32_t real, std::int64_t features) {

@@ -126,18 +126,18 @@ void copy(const Tensor& from, const Tensor& to, const Extent& extent);
 void add(const std::byte* from, std::byte* to, std::size_t bytes, std::uint32_t dtype);
 
 /// Partial results that lie alike, merged to where out and lse are; the latter need not be there.
-void merge(const heed_context& context, const Extent& extent, const heed_layout& part_out,
-           const heed_layout& part_lse, std::size_t parts, const void* const* outs,
+void merge(const heed_context& context, const Extent& extent, const heed_layout& partial_out,
+           const heed_layout& partial_lse, std::size_t count, const void* const* outs,
            const void* const* lses, const Tensor& out, const Tensor& lse);
 
-/// Converts results to the caller's types, or adds them to what is there.
+/// Converts results to the caller's types, or adds them to the values there.
 class Writer {
  public:
-  /// Adds where there is a buffer for what is there: buffer_bytes(), of the arithmetic's type.
+  /// Adds where there is a buffer for the values there: buffer_bytes(), of the arithmetic's type.
   Writer(const heed_context& context, std::uint32_t real, std::byte* buffer)
       : context_(context), real_(real), buffer_(buffer) {}
 
-  /// All of `extent`; what is added has the type `real`.
+  /// Writes all of `extent`; values to be added have the type `real`.
   void write(const Tensor& from, const Tensor& to, const Extent& extent) const;
 
   /// Of a buffer for rows of so many features.

@@ -106,7 +106,7 @@ class BlockRun {
     run_matmuls(*plan_.context, matmuls, count, workers, slabs(), plan_.space.slab_bytes);
   }
 
-  /// The caller's log-sum-exp, from what is kept.
+  /// The caller's log-sum-exp, from the kept one.
   void copy_lse() const {
     const Problem& a = problem_.attention;
     const bool packed = a.packed_queries > 0;
@@ -155,7 +155,7 @@ class BlockRun {
   const heed_multihead_args& args_;
   const heed_attention_args& attention_;
   std::byte* const workspace_;
-  std::byte* const tensors_;  ///< where projections and heads lie: the workspace, or what is kept
+  std::byte* const tensors_;  ///< where projections and heads lie: the workspace, or args.kept
   const SequenceRows query_rows_;
   const SequenceRows key_rows_;
 };

@@ -50,7 +50,7 @@ Placed keys(const Problem& p, std::int64_t features) {
   return {packed ? p.packed_keys : p.key_length, p.key_heads, features, packed};
 }
 
-/// Whether what a block computes in between is bfloat16, as its input is, so that all of its
+/// Whether a block's intermediate results are bfloat16, as its input is, so that all of its
 /// products multiply pairs.
 bool computes_in_pairs(const heed_context& context, const MultiheadProblem& p) {
   return multiplies_pairs(context, p.input_query.type, ElementType::kBf16);
@@ -62,7 +62,7 @@ void place_projections(const heed_context& context, MultiheadProblem& block) {
   p.projected = true;
   if (computes_in_pairs(context, block)) {
     for (Layout* const layout : {&p.query, &p.key, &p.value, &p.out}) {
-      if (layout == &p.out && !block.has_w_out()) continue;  // combined as numbers
+      if (layout == &p.out && !block.has_w_out()) continue;  // combined as floats
       layout->type = ElementType::kBf16;
       layout->bytes = bytes_of(layout->type);
     }
@@ -112,7 +112,7 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   const double after = p.has_w_out() ? flops_of(out) : 0;
   const double combining = 2.0 * static_cast<double>(p.query_rows) *
                            static_cast<double>(p.heads_width);  // without a W_out
-  // Every thread gets as many tasks; those of products of one size take the same time.
+  // Every thread gets as many tasks; products of one size take the same time.
   const std::int64_t claims = claims_for(context);
   const auto share = [&](const MatmulSize& part) {
     const double claimed = flops_of(part) / std::max(before, 1.0) * static_cast<double>(claims);
@@ -128,7 +128,7 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   plan.projection_flops = before + after;
 }
 
-/// Steps that run one after the other share memory, except for what is kept.
+/// Steps that run one after the other share memory, except for kept tensors.
 void lay_out(heed_multihead_plan& plan) {
   const MultiheadProblem& p = plan.problem;
   const bool panels = plan.attention.placement == Placement::kPanels;

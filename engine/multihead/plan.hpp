@@ -96,7 +96,7 @@ inline SequenceRows key_rows_of(const Problem& p, const heed_attention_args& arg
   return rows_of(p.batch, args.cu_seqlens_k, p.packed_keys, p.key_length);
 }
 
-/// The arguments of the attention inside, whose tensors lie in the workspace or in what is kept.
+/// The arguments of the attention inside, whose tensors lie in the workspace or in args.kept.
 heed_attention_args placed_arguments(const heed_multihead_plan& plan,
                                      const heed_multihead_args& args, std::byte* tensors);
 

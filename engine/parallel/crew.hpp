@@ -1,4 +1,4 @@
-// Threads that come to help with a run if and when they can. The run waits only for those that
+// Threads that come to help with a run if and when they can. The run waits only for threads that
 // came.
 #pragma once
 

@@ -48,7 +48,7 @@ Tasks share_evenly(const Threads& threads, std::int64_t tasks, double numbers) {
   return {tasks, ceil_div(tasks, workers), workers};
 }
 
-/// The loads and stores of `next_` around a loop make what one thread has written visible to the
+/// The loads and stores of `next_` around a loop make the writes of one thread visible to the
 /// others, whether or not the executor does so in a way that tools can see. So a worker reads
 /// nothing of the loop before the first load or after its last claim.
 bool Claims::next(std::uint32_t worker, TaskRange& range) {

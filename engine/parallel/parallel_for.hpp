@@ -26,7 +26,7 @@ struct Tasks {
   std::uint32_t workers;
 };
 
-/// Tasks that read so many numbers in all, one claim for each of as many workers as they are worth.
+/// Tasks that read so many values in all, one claim for each of as many workers as they are worth.
 Tasks share_evenly(const Threads& threads, std::int64_t tasks, double numbers);
 
 /// The tasks [begin, end).
@@ -42,7 +42,7 @@ class Claims {
   /// Makes visible to workers whatever this thread has written so far.
   void open() { next_.store(0, std::memory_order_release); }
 
-  /// Finds the next tasks of a worker that has done those in `range`, which is empty at first;
+  /// Finds the next tasks of a worker that has done the tasks in `range`, which is empty at first;
   /// false: there are no more.
   bool next(std::uint32_t worker, TaskRange& range);
 
@@ -84,7 +84,7 @@ void parallel_each(const Threads& threads, const Tasks& tasks, const Function& f
   });
 }
 
-/// The numbers [0, count) as ranges of nearly even size.
+/// The indices [0, count) as ranges of nearly even size.
 struct Ranges {
   std::int64_t count;
   std::int64_t ranges;

@@ -24,7 +24,7 @@ constexpr int kLooks = 256;
 /// Sleepers that one thread wakes. Waking takes microseconds: many threads are woken by each other.
 constexpr std::uint32_t kWakes = 2;
 
-/// The threads that wait for runs, and what they share with those.
+/// The threads that wait for runs, and the state that both share.
 class Pool {
  public:
   /// Starts as many of the `count` threads as can be had.
@@ -90,7 +90,7 @@ class Pool {
     }
   }
 
-  /// Sleeps until there are other runs than those seen; false at the end.
+  /// Sleeps until there are other runs than the ones seen; false at the end.
   bool sleep(std::uint32_t seen) {
     std::unique_lock<std::mutex> lock(mutex_);
     sleepers_.fetch_add(1);
@@ -108,7 +108,7 @@ class Pool {
   std::condition_variable awake_;
 };
 
-/// The calling thread works, and those of the pool come to help. In the child of a fork the first
+/// The calling thread works, and the pool's threads come to help. In the child of a fork the first
 /// run begins a pool of its own, as the parent's threads stayed behind, and its locks as they were.
 class ThreadsExecutor final : public Executor {
  public:

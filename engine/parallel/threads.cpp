@@ -114,7 +114,7 @@ bool read_process(const char* id, Process& process) {
   if (file == nullptr) return false;
   text[std::fread(text, 1, sizeof text - 1, file)] = '\0';
   (void)std::fclose(file);
-  // Behind the name, which may hold anything, and a letter: the parent and 16 numbers more.
+  // Behind the name, which may hold anything, and a letter: the parent and 16 fields more.
   constexpr std::size_t kParent = 0, kFlags = 5, kThreads = 16;
   long numbers[kThreads + 1];
   char* at = std::strrchr(text, ')');

@@ -13,7 +13,7 @@ using Thread = pthread_t;
 bool start_thread(Thread& thread, void* (*function)(void*), void* argument) noexcept;
 void join_thread(Thread thread) noexcept;
 
-/// How many of the wanted threads can exist beside those that do; tries by starting them. libgomp
+/// How many of the wanted threads can exist beside the others; tries by starting them. libgomp
 /// ends the process if it cannot start a thread, and so may oneTBB. So they are asked only for
 /// threads that can be had.
 std::uint32_t startable_threads(std::uint32_t wanted) noexcept;

@@ -30,9 +30,9 @@ std::int64_t even_part(std::int64_t whole, std::int64_t parts, std::int64_t most
 
 /// The most rows of a task. They should be many, because a tile of weights serves all of them
 /// before the next is fetched, from memory if the matrix is large. Their accumulators may well
-/// outgrow the L2 cache, since a tile touches each of them once. Of x, the part that meets a tile
-/// should fit half the L2 cache; what is kept whole, because it is dear to pack, a part of the L3
-/// cache.
+/// outgrow the L2 cache, since a tile touches each of them once. Of x, the rows of a tile
+/// should fit half the L2 cache; x that is kept whole, because it is dear to pack, a share of the
+/// L3 cache.
 std::int64_t most_rows(const MatmulSize& size, std::int64_t cache, std::int64_t widest,
                        std::int64_t bytes) {
   constexpr std::int64_t kKept = std::int64_t{4} << 20;

@@ -1,13 +1,13 @@
 // y = x W + b for many rows of x: plans a product, and runs several at once.
 //
 // Everything is transposed, as in attention: rows of x are the lanes of panels, and features in
-// and out are what keys and features are to weights times values (engine/README.md). An element
+// and out are to it as keys and features are to weights times values (engine/README.md). An element
 // of y is one chain of multiply-adds over the features in, in their order, from the bias on. So its
 // bits depend on the instruction set alone, not on how the product is cut up.
 //
 // Rows and matrices of bfloat16 meet as pairs where the context has them, which is exact except for
-// the order of sums and for subnormal numbers, which count as 0; those of other types as parts of
-// bfloat16 where it has these. Elements that are not finite then are multiplied again as numbers
+// the order of sums and for subnormal values, which count as 0; rows of other types as parts of
+// bfloat16 where it has these. Elements that are not finite then are multiplied again as floats
 // (Multiply::multiply_again), because infinity times 0 is NaN.
 #pragma once
 
@@ -30,12 +30,12 @@ struct MatmulSize {
   std::int64_t items = 1;    ///< see Product
   bool x_in_panels = false;  ///< in every run
   bool y_in_panels = false;
-  std::uint32_t most_parts = 0;  ///< that a run multiplies, see Parts; 0: numbers alone
+  std::uint32_t most_parts = 0;  ///< that a run multiplies, see Parts; 0: floats alone
 
   bool may_pair() const { return most_parts > 0; }
 };
 
-/// Offsets, in bytes, into the slab of workspace that one thread works in. Numbers are of the
+/// Offsets, in bytes, into the slab of workspace that one thread works in. Values are of the
 /// arithmetic's type.
 struct MatmulSlab {
   std::size_t x;  ///< panels of the task's rows, [panel][x_lines][pitch]; empty if x is in panels
@@ -44,7 +44,7 @@ struct MatmulSlab {
   std::size_t wide;          ///< one tile, widened; or rows of x or y
   std::size_t bias;          ///< [out_block]
   std::size_t again;         ///< [out_block][pitch]; this and the next for values multiplied again
-  std::size_t again_x;       ///< a panel's part of x, [kMostTileIn][pitch]
+  std::size_t again_x;       ///< a panel's share of x, [kMostTileIn][pitch]
   std::size_t again_w;       ///< one block of a tile, [kMostTileIn][value_block]
   std::size_t bytes;
 };
@@ -61,7 +61,7 @@ struct MatmulPlan {
   std::int64_t task_out;     ///< most features out of a task
   std::int64_t sweep_out;    ///< the same of a sweep
   std::int64_t out_block;
-  std::int64_t x_lines;     ///< of a panel of x that is there at a time, in numbers or pairs
+  std::int64_t x_lines;     ///< of a panel of x that is there at a time, in values or pairs
   std::int64_t tile_lines;  ///< of a tile, the same
 
   bool keeps_x() const { return sweep_out < task_out; }
@@ -126,7 +126,7 @@ inline void run_cblas(const Kernels&, const Matmul&, std::byte*) {}
 
 // ---- heed_project: rows times a prepared matrix -------------------------------------------------
 
-/// A descriptor whose fields are checked, and what it is for.
+/// A descriptor whose fields are checked, and the weights that it is for.
 struct ProjectProblem {
   const heed_weights* weights;
   std::int64_t batch, rows;

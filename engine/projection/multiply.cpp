@@ -26,7 +26,7 @@ constexpr std::int64_t kCacheLine = 64;
 constexpr std::int64_t kPanelsPerClaim = 2;
 
 /// Transposes features [k, k + count) of a panel's rows to `to`, where feature k of the panel lies,
-/// as these products want them; those of pairs use one line more. `wide`, [rows][count], is used
+/// as these products want them; products of pairs use one line more. `wide`, [rows][count], is used
 /// where rows need widening.
 template <class Real>
 void pack_rows(const KernelTable<Real>& kernels, const ProductKernels<Real>& products,
@@ -37,7 +37,7 @@ void pack_rows(const KernelTable<Real>& kernels, const ProductKernels<Real>& pro
   const auto rows = static_cast<std::int64_t>(panel.rows);
   if (products.depth == 1 && layout.strides.row == 1 &&
       from.in_step(panel.first, panel.first + rows) == rows) {
-    // The rows lie side by side already, as those of a transposed matrix do.
+    // The rows lie side by side already, as a transposed matrix's do.
     const std::byte* const first = from.at(panel.first) + k * feature_bytes;
     const std::int64_t bytes = rows * layout.bytes;
     for (std::int64_t f = 0; f < count; ++f) {
@@ -153,7 +153,7 @@ class Multiply {
     return panel;
   }
 
-  /// All panels times a tile of weights; `packs` their part of x first.
+  /// All panels times a tile of weights; `packs` their share of x first.
   void multiply_tile(std::int64_t first_panel, std::int64_t panels, const TileOf& tile,
                      std::int64_t sweep, bool packs) const {
     const auto [k, ins, x, outs] = tile;
@@ -187,8 +187,8 @@ class Multiply {
     matmul_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
   }
 
-  /// Multiplies features out [x, x + outs) of a panel again as numbers where results are not
-  /// finite, and takes those alone, so that an element depends on its own row.
+  /// Multiplies features out [x, x + outs) of a panel again as floats where results are not
+  /// finite, and takes these alone, so that an element depends on its own row.
   void multiply_again(const Panel& panel, std::int64_t x, std::int64_t outs) const {
     const auto pitch = static_cast<std::int64_t>(panel.pitch);
     Real* const again = buffer(plan_.slab.again);

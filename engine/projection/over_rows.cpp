@@ -19,7 +19,7 @@ constexpr std::int64_t kSumRows = 64;
 /// Rows of a gradient that a claim has.
 constexpr std::int64_t kWriteRows = 16;
 
-/// The rows of a matrix are features of x, and so on: the same numbers, transposed.
+/// The rows of a matrix are features of x, and so on: the same values, transposed.
 InputRows transposed(const InputRows& x, std::int64_t first, std::int64_t features) {
   Layout layout = x.layout;
   layout.strides = {0, 0, x.layout.strides.feature, x.layout.strides.row};
@@ -54,7 +54,7 @@ bool lies_by_columns(const Matrix& m) {
 }
 
 /// The gradient of a matrix is x^T y, or y^T x with the roles of both exchanged: the same sums,
-/// transposed. Products write their results fastest with lanes side by side, those of a BLAS
+/// transposed. Products write their results fastest with lanes side by side, a BLAS
 /// library with features side by side; so the order in which the matrix lies decides.
 bool exchanges(const heed_context& context, const Matrix& gradient) {
   return lies_by_columns(gradient) == (context.backend == Backend::kCblas);

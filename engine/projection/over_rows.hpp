@@ -15,7 +15,7 @@ inline constexpr std::int64_t kProductRows = 4096;
 MatmulPlan plan_over_rows(const heed_context& context, const char* field, const MatmulSize& size,
                           std::int64_t claims);
 
-/// The threads of a run, and what they work in.
+/// The threads of a run, and their slabs.
 struct RunThreads {
   const heed_context& context;
   std::uint32_t workers;
@@ -38,13 +38,13 @@ void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const
 MatmulPlan plan_gradient(const heed_context& context, const char* field, bool float64,
                          std::int64_t rows, const Matrix& gradient, std::int64_t claims);
 
-/// Writes x^T y, or adds it to what is there. A sum that cannot grow where it goes grows in
-/// `buffer`, as many numbers of the arithmetic's type as the matrix has.
+/// Writes x^T y, or adds it to the values there. A sum that cannot grow where it goes grows in
+/// `buffer`, as many values of the arithmetic's type as the matrix has.
 void write_gradient_of_matrix(const RunThreads& threads, const MatmulPlan& plan,
                               const Factors& rows, const Matrix& gradient, void* to,
                               bool accumulate, void* buffer);
 
-/// Where a gradient goes: rows of `out` numbers, row t at row t % rows_each of matrix t /
+/// Where a gradient goes: rows of `out` values, row t at row t % rows_each of matrix t /
 /// rows_each.
 struct GradientRows {
   void* data;

@@ -1,6 +1,6 @@
 // Rows that products read and write, where the caller keeps them or transposed in panels.
 //
-// Panels, [panel][width][pitch], hold the features of a few rows, one feature's numbers side by
+// Panels, [panel][width][pitch], hold the features of a few rows, one feature's values side by
 // side. The panels of a tensor follow each other in the order of ItemCut; `width` is rounded up to
 // row_padding, because kernels write whole groups.
 #pragma once

@@ -13,7 +13,7 @@
 
 namespace heed {
 
-/// A product takes this many features in at a time, so that a panel's part of x and the weights of
+/// A product takes this many features in at a time, so that a panel's share of x and the weights of
 /// one block of features out stay in the L1 cache; of pairs twice as many, which take as much.
 inline constexpr std::int64_t kTileIn = 128;
 inline constexpr std::int64_t kMostTileIn = 2 * kTileIn;
@@ -30,7 +30,7 @@ struct Packing {
   bool operator==(const Packing& other) const {
     return depth == other.depth && parts == other.parts;
   }
-  /// Numbers are packed as they are.
+  /// Values are packed as they are.
   bool is_plain() const { return depth == 1; }
   /// Features in of a tile.
   std::int64_t tile_in() const { return is_plain() || parts > 1 ? kTileIn : kMostTileIn; }
@@ -58,7 +58,7 @@ MatrixView<Real> widen_tile(const KernelTable<Real>& kernels, const Matrix& matr
                             const void* data, const TileOf& tile, Real* wide);
 
 /// Packs one tile for these products. `wide`, as in widen_tile, is used if the matrix has another
-/// type, is several matrices or is rounded: to one bfloat16, where finite numbers stay finite.
+/// type, is several matrices or is rounded: to one bfloat16, where finite values stay finite.
 template <class Real>
 void pack_tile(const KernelTable<Real>& kernels, const ProductKernels<Real>& products,
                const Matrix& matrix, const void* data, const TileOf& tile, Real* wide,
@@ -77,25 +77,25 @@ void widen_block(const Real* packed, std::uint32_t depth, std::int64_t ins, Real
 
 }  // namespace heed
 
-/// The C API's opaque type. Numbers are of the arithmetic's type:
+/// The C API's opaque type. Values are of the arithmetic's type:
 ///
 ///   data  with Backend::kCblas [in][out]; else
 ///         [in / kTileIn][out / value_block][kTileIn][value_block],
-///         the last parts of `in` shorter, those of `out` padded with zeros; the same for every
-///         instruction set
+///         the last tiles of `in` shorter, the last blocks of `out` padded with zeros; the same for
+///         every instruction set
 ///   bias  [out]
 ///
 /// Where the context multiplies pairs of bfloat16, a matrix of bfloat16 is kept in pairs instead,
 /// every packing.tile_in() of `in` as the products' pack_values leaves them. Products of other
-/// contexts widen or pack it again, tile by tile, and so do products of parts of numbers:
-/// three parts of a number are half as long again as the number.
+/// contexts widen or pack it again, tile by tile, and so do products of parts of floats:
+/// three parts of a float are half as long again as the float.
 struct heed_weights {
   const heed_context* context;
   heed::Backend backend;  ///< the one it is prepared for
   bool float64;
   heed::ElementType type;  ///< that it was given in
   heed::Packing packing;
-  bool rounded;  ///< what is kept has lost digits
+  bool rounded;  ///< the packed values have lost digits
   std::int64_t in;
   std::int64_t out;
   std::size_t bytes;  ///< of memory

@@ -14,7 +14,7 @@ constexpr std::uint64_t kPrime5 = 0x27d4eb2f165667c5;
 
 std::uint64_t rotate_left(std::uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
 
-/// A little-endian number.
+/// A little-endian value.
 template <class Number>
 std::uint64_t number_at(const std::byte* bytes) {
   Number number;

@@ -5,8 +5,8 @@
 
 namespace heed {
 
-/// Writes all of it. Throws an Error, HEED_STATUS_IO, that names the descriptor and what the system
-/// says; a pipe that nobody reads is such an error, and raises no SIGPIPE.
+/// Writes all of it. Throws an Error, HEED_STATUS_IO, that names the descriptor and the system's
+/// words; a pipe that nobody reads is such an error, and raises no SIGPIPE.
 void write_all(int descriptor, const std::byte* bytes, std::size_t count);
 
 /// Reads what there is, at least one byte and `most` at most; 0 at the end. Throws likewise.

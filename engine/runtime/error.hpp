@@ -23,7 +23,7 @@ struct Error {
 /// The same of an argument that is invalid.
 [[noreturn, gnu::format(printf, 1, 2)]] void refuse(const char* format, ...);
 
-/// A number for %lld of such a message.
+/// A value for %lld of such a message.
 inline long long lld(std::int64_t number) { return number; }
 
 /// Throws unless the field `field`, as in "desc.reserved", is 0.
@@ -35,7 +35,7 @@ void check_zero(const char* field, std::int64_t value, const char* why);
 void set_last_error(const char* message) noexcept;
 const char* last_error() noexcept;
 
-/// Runs function. Messages of refusals say which part of a request was refused: they begin with
+/// Runs function. Messages of refusals say which struct of a request was refused: they begin with
 /// `where`, as in "desc.attention: desc.scale ...".
 template <class Function>
 auto within(const char* where, Function&& function) {

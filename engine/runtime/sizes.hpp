@@ -10,11 +10,11 @@ inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1
 inline std::int64_t round_down(std::int64_t a, std::int64_t b) { return a / b * b; }
 inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
-/// Numbers of elements stay below this, so that their bytes, of any type, fit an address, even one
+/// Counts of elements stay below this, so that their bytes, of any type, fit an address, even one
 /// step past the last.
 inline constexpr std::int64_t kFarthest = INT64_MAX >> 5;
 
-/// A product or sum of callers' numbers, which are at least 0. A result out of the range of
+/// A product or sum of callers' sizes, which are at least 0. A result out of the range of
 /// integers becomes the largest one and stays too large, so that it is enough to check the end
 /// result.
 class Size {
@@ -32,7 +32,7 @@ class Size {
 
   constexpr bool fits() const { return value_ <= kFarthest; }
 
-  /// Some number past kFarthest if it does not fit.
+  /// Some value past kFarthest if it does not fit.
   constexpr std::int64_t value() const { return value_; }
 
   /// A field, as in "desc.heads", and its value.

@@ -124,7 +124,7 @@ T read_struct(const T* given, const char* name) {
   return known;
 }
 
-/// Fills the part of the caller's struct that both sides know; the rest becomes 0.
+/// Fills the fields of the caller's struct that both sides know; the others become 0.
 template <class T>
 void write_struct(T* given, T known, const char* name) {
   const std::uint32_t size = checked_struct_size(given, name);

@@ -26,7 +26,7 @@ inline const char* name_of(ElementType type) {
   return kElementKinds[static_cast<std::size_t>(type)].name;
 }
 
-/// Whether elements are integers or numbers of 8 bits, which scales that lie elsewhere multiply.
+/// Whether elements are integers or floats of 8 bits, which scales that lie elsewhere multiply.
 inline bool is_scaled(ElementType type) {
   return type == ElementType::kI8 || type == ElementType::kF8E4M3;
 }
@@ -41,7 +41,7 @@ inline ElementType real_type(bool float64) {
 }
 inline std::int64_t real_bytes(bool float64) { return float64 ? sizeof(double) : sizeof(float); }
 
-/// Calls function(real), where the type of `real` is that of the arithmetic.
+/// Calls function(real), where `real` has the type of the arithmetic.
 template <class Function>
 decltype(auto) with_real(bool float64, Function&& function) {
   return float64 ? function(double{}) : function(float{});
@@ -125,7 +125,7 @@ inline constexpr StrideFields kTensorStrides = {
 inline constexpr StrideFields kMatrixStrides = {{"stride_matrix", "", "stride_in", "stride_out"},
                                                 0};
 
-/// The rules for a tensor's layout, beside those for its addresses.
+/// The rules for a tensor's layout, beside the rules for its addresses.
 struct LayoutRules {
   ElementType default_type;  ///< of dtype 0
   bool written = false;      ///< its elements must lie apart

@@ -45,14 +45,14 @@ void fill_values(Real number, std::size_t count, Real* to) {
   for (; i < count; ++i) to[i] = number;
 }
 
-/// gradients[i] *= 1 - tanh[i]^2, but what is 0 stays 0.
+/// gradients[i] *= 1 - tanh[i]^2, but a gradient of 0 stays 0.
 template <class Real>
 void multiply_by_cap_slope(const Real* tanh, std::size_t count, Real* gradients) {
   for (std::size_t i = 0; i < count; ++i)
     if (gradients[i] != 0) gradients[i] *= (1 - tanh[i]) * (1 + tanh[i]);
 }
 
-/// Writes a row of a gradient, `values`, or adds them to what is there, which passes through
+/// Writes a row of a gradient, `values`, or adds them to the values there, which pass through
 /// `buffer`.
 template <class Real>
 void write_gradient(const KernelTable<Real>& kernels, const Layout& layout, bool accumulate,

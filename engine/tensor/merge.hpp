@@ -43,7 +43,7 @@ struct PartialResults {
 };
 
 /// Merges partial results of one query in float64, as the API promises: writes the sum of weight
-/// times result over the sum of weights, where a weight is e^lse. lse_of(k) is that of result k.
+/// times result over the sum of weights, where a weight is e^lse. lse_of(k) is the lse of result k.
 /// Features come in strips: read(k, begin, count, to) reads some, write(begin, count, from) writes
 /// them. Returns the log-sum-exp of all.
 template <class Lse, class Read, class Write>

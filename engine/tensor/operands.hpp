@@ -1,6 +1,6 @@
 // The tensors of an operation are a table: the constexpr list in operands.hpp of its room, a row
 // for each. The functions here read such tables: they resolve layouts, and check a run's pointers;
-// the audit (engine/audit) finds there what may overlap and whose values it looks at.
+// the audit (engine/audit) finds there which may overlap and whose values it looks at.
 #pragma once
 
 #include <cstddef>
@@ -68,7 +68,7 @@ struct Field {
   Form form;
   std::size_t layout;   ///< where in the descriptor its layout lies
   std::size_t pointer;  ///< where in the arguments its pointer lies
-  std::int64_t bytes;   ///< of an element; 0: what a layout says, or those of the arithmetic's type
+  std::int64_t bytes;   ///< of an element; 0: as a layout says, or as the arithmetic's type has
 };
 
 template <class Given>
@@ -101,7 +101,7 @@ enum class Needed {
 /// The types that it may have, beside the ones that its form allows.
 enum class Types {
   kAny,
-  kStored,       ///< those of 8 bits, too
+  kStored,       ///< types of 8 bits, too
   kDenominator,  ///< float32 or float64
   kArithmetic,   ///< float64 if, and only if, the arithmetic is float64
   kAsQuery,      ///< likewise; messages say that query is, or out
@@ -157,7 +157,7 @@ struct Structs {
 };
 
 /// A field that descriptors, arguments and checked descriptors have; of the arguments alone, with
-/// elements side by side; and likewise, of what a member of checked descriptors says. `Api`: see
+/// elements side by side; and likewise, as a member of checked descriptors says. `Api`: see
 /// Structs.
 #define HEED_TENSOR(Api, field)                                                         \
   heed::TensorField<Api::Checked> {                                                     \
@@ -190,7 +190,7 @@ struct Operand : TensorField<Problem> {
                     AxesOf<Problem> along)
       : TensorField<Problem>(tensor), role(is), needed(given), odd(told_of), axes(along) {}
 
-  // The same row with what is special about it.
+  // The same row with a rule of its own.
   template <class Value>
   constexpr Operand set(Value Operand::*member, Value value) const {
     Operand row = *this;
@@ -294,7 +294,7 @@ void resolve_layouts(const void* desc, bool float64, Problem& p) {
 
 // ---- Pointers ---------------------------------------------------------------------------------
 
-/// The arguments of the attention whose gradients a run computes, and what messages call them.
+/// The arguments of the attention whose gradients a run computes, and their name in messages.
 struct Inner {
   const void* args = nullptr;
   const char* name = nullptr;

@@ -14,7 +14,7 @@ struct PanelRows {
   std::int64_t first;  ///< row
   std::size_t rows;
   std::size_t vectors;
-  std::size_t pitch;  ///< lanes of all vectors: numbers from one line of the panel to the next
+  std::size_t pitch;  ///< lanes of all vectors: values from one line of the panel to the next
 
   static PanelRows of(std::int64_t first, std::int64_t rows, std::uint32_t lanes) {
     const auto count = static_cast<std::size_t>(rows);
@@ -78,11 +78,11 @@ class ItemCut {
   PanelCut cut_;
 };
 
-/// How many numbers of bfloat16 stand for a number: one, and weights are rounded to that, or
-/// several that sum up to it; 0: numbers are multiplied as they are.
+/// How many values of bfloat16 stand for a float: one, and weights are rounded to that, or
+/// several that sum up to it; 0: floats are multiplied as they are.
 struct Parts {
   std::uint32_t count = 0;
-  /// They are all of a number, all of their products are summed, and weights are three parts.
+  /// They are all of a float, all of their products are summed, and weights are three parts.
   bool exact = false;
 };
 

@@ -1,4 +1,4 @@
-// Turns rows of tensors into what kernels want, rows in the type of the arithmetic, and back.
+// Turns rows of tensors into rows of the type of the arithmetic, as kernels want them, and back.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ RowsView<Real> from_row(const RowsView<Real>& rows, std::int64_t k) {
   return {rows.data + k * rows.row_stride, rows.row_stride};
 }
 
-/// Whether each row of a tensor is numbers of this type, side by side.
+/// Whether each row of a tensor is values of this type, side by side.
 inline bool has_rows_of(ElementType type, const Layout& layout) {
   return layout.type == type && layout.strides.feature == 1;
 }
@@ -55,7 +55,7 @@ RowsView<Real> paired(const Layout& layout, bool apart, std::int64_t begin, std:
   return {buffer, width / 2};
 }
 
-/// A number of a tensor in float64, exactly.
+/// A value of a tensor in float64, exactly.
 inline double number_at(const Kernels& kernels, ElementType type, const std::byte* at) {
   if (type == ElementType::kF32) return *reinterpret_cast<const float*>(at);
   double number = 0;
@@ -63,7 +63,7 @@ inline double number_at(const Kernels& kernels, ElementType type, const std::byt
   return number;
 }
 
-/// A row of a tensor where it lies, if its numbers are Reals side by side; else in `buffer`.
+/// A row of a tensor where it lies, if its values are Reals side by side; else in `buffer`.
 template <class Real>
 const Real* readable(const KernelTable<Real>& kernels, const Layout& layout, const std::byte* row,
                      std::size_t features, Real* buffer) {

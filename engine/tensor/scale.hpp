@@ -16,16 +16,16 @@ struct Scaling {
   double scale;
   double softcap;      ///< 0: none
   double temperature;  ///< may be infinite
-  double log2_unit;    ///< log2(e) / temperature: from scores to what the softmax kernels want
-  double cap_scale;  ///< 2 log2(e) scale / softcap: from products to what the softcap kernel wants
+  double log2_unit;    ///< log2(e) / temperature: from scores to the unit of the softmax kernels
+  double cap_scale;  ///< 2 log2(e) scale / softcap: from products to the unit of the softcap kernel
   bool hard;
 
-  /// The factor of queries, so that products are in the units of what comes next:
+  /// The factor of queries, so that products are in the units of the next step:
   /// softcap, else scores times `unit`.
   double query_scale(bool capped, double unit) const { return capped ? cap_scale : scale * unit; }
 };
 
-/// A score made of finite numbers, in float64, which may have overflowed there: past the range of
+/// A score made of finite values, in float64, which may have overflowed there: past the range of
 /// Real it counts as the end of that.
 template <class Real>
 Real finite_score(double score) {

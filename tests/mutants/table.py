@@ -184,7 +184,7 @@ MUTANTS = [
     Mutant("block-one-input", "an input that is query and key forgets the keys' gradient", BLOCK,
            "if (one_input_) add_to_input(key_, block_.width_query, true);", ""),
     Mutant("block-kept-lse", "what is kept is overwritten by a copy in another type", BLOCK,
-           "attention.lse = nullptr;  // nobody wants a copy of what is kept", ""),
+           "attention.lse = nullptr;  // nobody wants a copy of the kept one", ""),
     Mutant("block-largest", "of equal heads the last has the gradient", BLOCK,
            "return b <= a || a != a;", "return b < a || a != a;"),
     Mutant("block-unclear", "gradients of projections begin with what the workspace held", BLOCK,

@@ -1,4 +1,4 @@
-// One rank's part of a graph that is split over ranks.
+// One rank's share of a graph that is split over ranks.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace heed::mpi {
 
-/// Nodes have numbers below 2^31, as in heed_graph_desc.
+/// Nodes are counted below 2^31, as in heed_graph_desc.
 inline constexpr std::int64_t kMostNodes = INT32_MAX;
 
 struct Edge {
@@ -20,10 +20,10 @@ struct Edge {
   std::int64_t given;  ///< its place among those of all ranks
 };
 
-/// Of the descriptor's arrays. Collective. Throws the same Error on all ranks, as the next does.
+/// Reads the descriptor's arrays. Collective. Throws the same Error on all ranks, as the next does.
 std::vector<Edge> read_edges(const Communicator& comm, const heed_mpi_graph_desc& desc);
 
-/// Of the file at desc.path. Where desc.nodes is 0 it becomes what the file needs.
+/// Reads the file at desc.path. Where desc.nodes is 0 it becomes as many as the file needs.
 std::vector<Edge> read_file(const Communicator& comm, heed_mpi_graph_desc& desc);
 
 /// Which rank has which node.
@@ -47,8 +47,8 @@ class Owners {
   std::vector<std::int64_t> first_;
 };
 
-/// The caller's, compared with those of the other ranks, or ranges of nodes. Collective. Throws the
-/// same Error on all ranks.
+/// Takes the caller's owners, which all ranks must have alike, or gives ranks ranges of nodes.
+/// Collective. Throws the same Error on all ranks.
 Owners make_owners(const Communicator& comm, const heed_mpi_graph_desc& desc,
                    const std::vector<Edge>& edges);
 
@@ -59,7 +59,7 @@ struct Lists {
   std::vector<std::int64_t> counts;  ///< by rank
 };
 
-/// Rows of this rank's that another needs, or the other way round: numbers of local rows.
+/// Rows of this rank's that another needs, or the other way round: indices of local rows.
 struct Neighbour {
   int rank;
   std::vector<int> rows;
@@ -77,7 +77,7 @@ struct Share {
 };
 
 /// Local rows are the nodes that a rank knows, its own and those that its edges lead from, in order
-/// of their numbers in the whole graph. So every node's edges are in the order that they have
+/// of their indices in the whole graph. So every node's edges are in the order that they have
 /// there, and its results have the same bits.
 ///
 /// A node is inner if all that its edges lead from are the rank's own.
@@ -111,7 +111,7 @@ struct RankGraph {
 
 }  // namespace heed::mpi
 
-/// The C API's opaque type. Plans share what it holds.
+/// The C API's opaque type. Plans share the graph of their rank.
 struct heed_mpi_graph {
   std::shared_ptr<const heed::mpi::RankGraph> ranks;
 };

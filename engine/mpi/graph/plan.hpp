@@ -64,7 +64,7 @@ class Halo {
     });
   }
 
-  /// Collective. Own rows and what is packed must stay as they are, and others' are not there,
+  /// Collective. Own rows and packed ones must stay as they are, and others' are not there,
   /// until all requests end.
   void begin(Requests& requests, std::byte* rows, std::byte* packed) const {
     constexpr int kTag = 0;
@@ -89,9 +89,9 @@ class Halo {
     const Neighbour* with;
     bool sent;
     bool packed;
-    std::size_t first;  ///< byte where it begins, among the rows or what is packed
+    std::size_t first;  ///< byte where it begins, among the rows or the packed ones
   };
-  /// Calls function(row, packed row) with numbers of bytes, for packed messages of this direction.
+  /// Calls function(row, packed row) with offsets in bytes, for packed messages of this direction.
   template <class Function>
   void each_packed(bool sent, Function&& function) const {
     for (const Message& m : messages_) {

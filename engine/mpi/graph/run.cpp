@@ -1,4 +1,4 @@
-// A run: what all ranks do in every step, from the first message to the last row of out.
+// A run: all ranks do the same in every step, from the first message to the last row of out.
 #include <atomic>
 #include <chrono>
 #include <system_error>
@@ -13,7 +13,7 @@ namespace {
 
 using Plan = heed_mpi_graph_attention_plan;
 
-/// How often MPI is seen to while others compute: it is sent and fetched by parts, and a core that
+/// How often MPI is seen to while others compute: messages travel piece by piece, and a core that
 /// waits is one that does not compute.
 constexpr std::chrono::microseconds kBetweenLooks{20};
 
@@ -123,8 +123,8 @@ class Run : RankRun {
     return {from, to, plan_.out_heads(), desc_.value_features};
   }
 
-  /// Own keys and values, projected where that is to be done, to where those of others come to lie
-  /// among them.
+  /// Brings own keys and values, projected where the plan projects, to their places among the rows
+  /// that others send.
   void prepare(const Stage& stage, const Own& own) const {
     heed_graph_projections made = HEED_GRAPH_PROJECTIONS_INIT;
     made.key = args_.key, made.key_layout = desc_.key;

@@ -1,9 +1,9 @@
 // The way back through a block:
 //
 //   projections and heads    kept by a run of the block, or computed again
-//   grad_heads               = grad_out W_out^T, or what else the combiner makes of grad_out
+//   grad_heads               = grad_out W_out^T, or the heads' gradients by another combiner
 //   grad_W_out               = heads^T grad_out
-//   grad_Q, grad_K, grad_V   those of the attention, see engine/dense/backward
+//   grad_Q, grad_K, grad_V   by the attention, see engine/dense/backward
 //   grad_W                   = input^T times each of them
 //   grad_input               = each of them times W^T
 //
@@ -84,7 +84,7 @@ class BackwardRun {
   void attend_again() const {
     if (problem_.kept) return;
     heed_attention_args attention = inner_.attention;
-    attention.lse = nullptr;  // nobody wants a copy of what is kept
+    attention.lse = nullptr;  // nobody wants a copy of the kept one
     project_and_attend(plan_.block, args_, attention, workspace_ + plan_.space.shared,
                        inner_.tensors);
   }

@@ -26,7 +26,7 @@ struct MultiheadBackwardProblem {
 /// Throws an Error that names the field, its value and the bound.
 MultiheadBackwardProblem validate(const heed_multihead_backward_desc& desc);
 
-/// The arguments of a run, with those of its block as this library knows them.
+/// The arguments of a run, and the arguments of its block as this library knows them.
 struct MultiheadBackwardArgs {
   heed_multihead_backward_args given;
   heed_multihead_args block;
@@ -90,7 +90,7 @@ inline constexpr Operand<MultiheadBackwardProblem> kBlockBackwardOperands[] = {
 inline constexpr std::int64_t kTermRows = 64;
 
 /// Offsets, in bytes, into the workspace. Gradients of projections and heads lie row by row, and
-/// like all numbers but the terms have the arithmetic's type. Only one step uses `shared` at a
+/// like all values except the terms have the arithmetic's type. Only one step uses `shared` at a
 /// time.
 struct MultiheadBackwardSpace {
   std::size_t kept;        ///< what the block keeps, unless a run of it has left that
@@ -127,13 +127,13 @@ namespace heed {
 heed_multihead_backward_plan make_plan(const heed_context& context,
                                        const MultiheadBackwardProblem& problem);
 
-/// Useful ones: those of computing all gradients, and of what is computed again.
+/// Useful ones: of all gradients, and of the steps that are computed again.
 double flops_of(const heed_multihead_backward_plan& plan);
 
 /// The most threads that any step uses.
 std::uint32_t workers_of(const heed_multihead_backward_plan& plan);
 
-/// The arguments of the attention inside. Its tensors lie in the workspace, or in what is kept.
+/// The arguments of the attention inside. Its tensors lie in the workspace, or in args.kept.
 struct InnerBackward {
   std::byte* tensors;
   heed_attention_args attention;
