@@ -10,7 +10,7 @@
 #include "engine/dense/merge.hpp"
 #include "engine/dense/plan.hpp"
 #include "engine/dense/rotate.hpp"
-#include "engine/parallel/executor.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"

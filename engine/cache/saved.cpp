@@ -5,8 +5,7 @@
 #include "engine/cache/cache.hpp"
 #include "engine/cache/sequences.hpp"
 #include "engine/runtime/allocator.hpp"
-#include "engine/runtime/checksum.hpp"
-#include "engine/runtime/descriptor.hpp"
+#include "engine/runtime/bytes.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 

@@ -12,7 +12,7 @@
 #include <system_error>
 
 #include "engine/context/context.hpp"
-#include "engine/runtime/descriptor.hpp"
+#include "engine/runtime/bytes.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/tensor/layout.hpp"
 

@@ -10,11 +10,12 @@
 
 #include "engine/mpi/rounds.hpp"
 
+using namespace heed::mpi;
+
 heed_mpi_attention_backward_plan::heed_mpi_attention_backward_plan(
     MPI_Comm parent, const heed_context* given, const heed_mpi_attention_backward_desc* desc)
     : Plan("attention backward", parent, given, desc) {
   comm.agreed([&] {
-    using namespace heed::mpi;
     const heed_attention_desc& d = problem.desc;
     grad_bias.dtype = problem.real();
     if (problem.wants(HEED_MPI_GRAD_BIAS)) {
@@ -41,7 +42,7 @@ heed_mpi_attention_backward_plan::heed_mpi_attention_backward_plan(
       }
       backward.grad_bias = grad_bias;
       take_sizes(backward.grad_bias, form.bias);
-      return heed::mpi::make_dense_plan(*context, backward);
+      return make_dense_plan(*context, backward);
     });
     plan_workspace();
   });
@@ -49,7 +50,7 @@ heed_mpi_attention_backward_plan::heed_mpi_attention_backward_plan(
 
 void heed_mpi_attention_backward_plan::plan_workspace() {
   const heed_attention_desc& d = problem.desc;
-  const auto real = static_cast<std::int64_t>(heed::mpi::bytes_of(problem.real()));
+  const auto real = static_cast<std::int64_t>(bytes_of(problem.real()));
   heed::Offsets offsets;
   const auto end = [&] {
     return static_cast<std::size_t>(
@@ -79,19 +80,18 @@ void heed_mpi_attention_backward_plan::plan_workspace() {
   scale_at = take(HEED_MPI_GRAD_SCALE, 1);
   temperature_at = take(HEED_MPI_GRAD_TEMPERATURE, 1);
   const auto ranks = static_cast<std::int64_t>(comm.size());
-  const auto unit = static_cast<std::int64_t>(heed::mpi::kUnitBytes);
+  const auto unit = static_cast<std::int64_t>(kUnitBytes);
   const auto shared = static_cast<std::int64_t>(end() - shared_begin);
   const std::int64_t units = heed::ceil_div(shared, ranks * unit);
   piece_bytes = static_cast<std::size_t>(units * unit);
-  heed::mpi::check_message(piece_bytes);
+  check_message(piece_bytes);
   offsets.take(units * ranks * unit - shared, 1, 1);  // up to whole pieces
   sums_end = end();
   pieces_at = offsets.take(units * ranks, unit, 1);
   const std::int64_t widest = std::max(
       {d.features, d.value_features, problem.wants(HEED_MPI_GRAD_BIAS) ? grad_bias.keys : 0});
   const bool adds = problem.backward.accumulate != 0;
-  buffer_at =
-      offsets.take_bytes(adds ? heed::mpi::Writer::buffer_bytes(problem.real(), widest) : 0);
+  buffer_at = offsets.take_bytes(adds ? Writer::buffer_bytes(problem.real(), widest) : 0);
   lay_out(offsets);
   sent_bytes += 2 * static_cast<double>(piece_bytes) * static_cast<double>(ranks - 1);
 }

@@ -4,14 +4,16 @@
 
 #include "engine/mpi/rounds.hpp"
 
+using namespace heed::mpi;
+
 heed_mpi_attention_plan::heed_mpi_attention_plan(MPI_Comm parent, const heed_context* given,
                                                  const heed_mpi_attention_desc* desc)
     : Plan("attention", parent, given, desc) {
   comm.agreed([&] {
     make_dense_plans(dense, [&](heed_attention_desc& form) {
-      form.out = heed::mpi::unset_layout(problem.real());
-      form.lse = heed::mpi::unset_layout(HEED_DTYPE_F64);
-      return heed::mpi::make_dense_plan(*context, form);
+      form.out = unset_layout(problem.real());
+      form.lse = unset_layout(HEED_DTYPE_F64);
+      return make_dense_plan(*context, form);
     });
     plan_workspace();
   });
@@ -20,16 +22,16 @@ heed_mpi_attention_plan::heed_mpi_attention_plan(MPI_Comm parent, const heed_con
 void heed_mpi_attention_plan::plan_workspace() {
   const heed_attention_desc& d = problem.desc;
   std::int64_t most = 0;
-  for (const heed::mpi::Slice& slice : slices) most = std::max(most, slice.queries.count);
+  for (const Slice& slice : slices) most = std::max(most, slice.queries.count);
   heed::Offsets offsets;
   const heed::Size problems = heed::Size(share.batch) * share.heads;
-  const auto real = static_cast<std::int64_t>(heed::mpi::bytes_of(problem.real()));
+  const auto real = static_cast<std::int64_t>(bytes_of(problem.real()));
   const std::int64_t wide = static_cast<std::int64_t>(sizeof(double));
   out_at = offsets.take(problems * query_rows(), d.value_features, real);
   lse_at = offsets.take(problems * query_rows(), 1, wide);
   merged_bytes = static_cast<std::size_t>(
       offsets.end().checked("the workspace", {{"desc.query_length", d.query_length}}));
-  if (problem.everywhere()) heed::mpi::check_message(merged_bytes);
+  if (problem.everywhere()) check_message(merged_bytes);
   partial_out_at = offsets.take(problems * most, d.value_features, real);
   partial_lse_at = offsets.take(problems * most, 1, wide);
   const std::int64_t gathered = problem.everywhere() ? comm.size() : 0;

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/parallel/executor.hpp"
+#include "engine/parallel/parallel_for.hpp"
 
 namespace heed {
 

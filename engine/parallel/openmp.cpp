@@ -1,6 +1,6 @@
 #include <omp.h>
 
-#include "engine/parallel/executor.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/parallel/threads.hpp"
 
 namespace heed {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "engine/parallel/crew.hpp"
-#include "engine/parallel/executor.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/parallel/threads.hpp"
 #include "engine/runtime/allocator.hpp"
 

@@ -9,7 +9,7 @@
 #include <new>
 
 #include "engine/parallel/crew.hpp"
-#include "engine/parallel/executor.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/parallel/threads.hpp"
 #include "engine/runtime/allocator.hpp"
 

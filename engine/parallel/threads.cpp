@@ -19,7 +19,7 @@
 #include <mutex>
 #include <new>
 
-#include "engine/parallel/executor.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {

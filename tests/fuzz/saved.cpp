@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "engine/runtime/checksum.hpp"
+#include "engine/runtime/bytes.hpp"
 #include "tests/fuzz/check.hpp"
 #include "tests/fuzz/files.hpp"
 
