@@ -35,9 +35,10 @@ function(heed_add_mpi_library name mpi)
     PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC heed ${mpi})
   if(BUILD_SHARED_LIBS AND NOT APPLE)
-    # What is compiled from the C++ library's templates stays inside, too.
+    # What is compiled from the C++ library's templates stays inside, too; what nobody calls, outside.
+    target_compile_options(${name} PRIVATE -ffunction-sections)
     target_link_options(${name} PRIVATE
-      LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/heed_mpi.map)
+      LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/heed_mpi.map LINKER:--gc-sections)
   endif()
   # libheed.so lies beside it, in the build as where it is installed. (Some MPIs name folders of their
   # own in the flags they want, which CMake cannot take out again.)

@@ -9,15 +9,6 @@
 namespace heed {
 namespace {
 
-/// The cache's arithmetic is float32.
-void check_type(const char* field, std::uint32_t dtype) {
-  if (dtype > HEED_DTYPE_F16 || dtype == HEED_DTYPE_F64)
-    refuse(
-        "%s.dtype is %u; it must be 0, HEED_DTYPE_F32 (1), HEED_DTYPE_BF16 (3) or HEED_DTYPE_F16 "
-        "(4)",
-        field, dtype);
-}
-
 /// New rows of keys, or of values.
 struct GivenRows {
   const Storage& stored;
@@ -116,11 +107,18 @@ Append validate(const heed_cache& cache, const heed_cache_append_desc& desc, con
   check_size("rows", desc.rows, 0);
   const Positions positions = {p.rotary, desc.position_offset, desc.positions};
   positions.check();
-  check_type("desc.key", desc.key.dtype);
-  check_type("desc.value", desc.value.dtype);
   Append append = {p, desc.layer, desc.rows, positions, {key, value}, {}, {}};
-  resolve_layouts<kAppendOperands>(&desc, false, append);
-  check_pointers<kAppendOperands>(append, &append.given, false);
+  const auto check = [&](const Operand<Append>& operand, std::uint32_t dtype) {
+    if (dtype > HEED_DTYPE_F16 || dtype == HEED_DTYPE_F64)  // the arithmetic is float32
+      refuse(
+          "%s.dtype is %u; it must be 0, HEED_DTYPE_F32 (1), HEED_DTYPE_BF16 (3) or "
+          "HEED_DTYPE_F16 (4)",
+          operand.desc, dtype);
+    resolve_layout_of(operand, &desc, false, append);
+    check_pointer(operand, append, &append.given, false, {});
+  };
+  check(kAppendOperands[0], desc.key.dtype);
+  check(kAppendOperands[1], desc.value.dtype);
   return append;
 }
 
