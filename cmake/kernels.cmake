@@ -2,8 +2,19 @@
 # everything else for the plainest CPU of the architecture.
 
 find_path(HEED_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp DOC "Folder that holds xsimd/xsimd.hpp (8.1 or later)")
+if(NOT HEED_XSIMD_INCLUDE_DIR AND HEED_FETCH_XSIMD)
+  # Its headers alone: nothing of its CMake project runs.
+  include(FetchContent)
+  FetchContent_Declare(xsimd
+    URL https://github.com/xtensor-stack/xsimd/archive/refs/tags/13.2.0.tar.gz
+    URL_HASH SHA256=edd8cd3d548c185adc70321c53c36df41abe64c1fe2c67bc6d93c3ecda82447a
+    DOWNLOAD_EXTRACT_TIMESTAMP ON
+    SOURCE_SUBDIR include)
+  FetchContent_MakeAvailable(xsimd)
+  set(HEED_XSIMD_INCLUDE_DIR ${xsimd_SOURCE_DIR}/include)
+endif()
 if(NOT HEED_XSIMD_INCLUDE_DIR)
-  message(FATAL_ERROR "xsimd (8.1 or later) is needed to build heed: install libxsimd-dev, or set HEED_XSIMD_INCLUDE_DIR")
+  message(FATAL_ERROR "xsimd (8.1 or later) is needed to build heed: install libxsimd-dev, set HEED_XSIMD_INCLUDE_DIR, or have one downloaded by HEED_FETCH_XSIMD=ON")
 endif()
 
 # Optimised in every build type: at -O0 the inline functions of xsimd would be emitted as weak

@@ -16,6 +16,7 @@ option(HEED_BUILD_PYTHON "Build the Python module in api/python, which needs Pyt
 option(HEED_BUILD_TESTS "Build the tests, which need Catch2" OFF)
 option(HEED_BUILD_PERF "Build the perf harness, which needs Google Benchmark and CLI11" OFF)
 option(HEED_INSTALL "Install headers, library and CMake package" ${PROJECT_IS_TOP_LEVEL})
+option(HEED_FETCH_XSIMD "Download a release of xsimd where none is found" OFF)
 option(HEED_WERROR "Treat warnings as errors" OFF)
 set(HEED_TBB AUTO CACHE STRING "oneTBB executor: AUTO takes it where found, ON requires it, OFF")
 set(HEED_OPENMP AUTO CACHE STRING "OpenMP executor: AUTO takes it where found, ON requires it, OFF")

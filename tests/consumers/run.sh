@@ -6,7 +6,7 @@
 #   static          an installed libheed.a, likewise
 #   subdirectory    heed's sources inside another project, shared
 #   subdirectory-static
-#   alone           heed's own defaults; and tests and perf without what they need
+#   alone           heed's own defaults; tests and perf without what they need; and no xsimd
 #
 # CMake passes in, by environment: HEED_SOURCE and HEED_BUILD (folders), CMAKE, GENERATOR,
 # CC, CXX, PKG_CONFIG (empty where there is none), MPICC (empty where heed has no MPI), CMAKE_FLAGS (further cache settings, separated by
@@ -152,6 +152,16 @@ case $kind in
         fail "HEED_BUILD_${part%:*}=ON is ignored where it lacks something"
       grep -q "HEED_BUILD_${part%:*} is ON but ${part#*:}" "$work/refusal" || fail "$(cat "$work/refusal")"
     done
+    # The last setting of a name counts. One that was fetched before stands for one that is fetched.
+    xsimd=$(printf '%s\n' "$CMAKE_FLAGS" | sed -n 's/^-DHEED_XSIMD_INCLUDE_DIR=//p')
+    mkdir -p "$work/xsimd/include"
+    ln -s "$xsimd/xsimd" "$work/xsimd/include/xsimd"
+    set -- -DCMAKE_CXX_COMPILER="$CXX" -DHEED_XSIMD_INCLUDE_DIR=HEED_XSIMD_INCLUDE_DIR-NOTFOUND \
+      -DCMAKE_IGNORE_PATH="$xsimd" -DFETCHCONTENT_SOURCE_DIR_XSIMD="$work/xsimd" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+    ! (configure "$HEED_SOURCE" "$work/no-xsimd" "$@") 2>"$work/refusal" || fail "builds without xsimd"
+    grep -q "install libxsimd-dev" "$work/refusal" || fail "$(cat "$work/refusal")"
+    configure "$HEED_SOURCE" "$work/fetched" "$@" -DHEED_FETCH_XSIMD=ON
+    run grep -q "$work/xsimd/include" "$work/fetched/compile_commands.json"
     ;;
   *)
     echo "run.sh: KIND is \"$kind\"; see the head of this file" >&2

@@ -3,6 +3,7 @@
 
     check.py library LIBHEED_SO [--header NAME] [--limit BYTES]
     check.py kernels OBJECT...
+    check.py abi C_COMPILER [--write FILE]        does heed.h keep what programs were compiled with?
     check.py self-test COMPILER [ARGUMENT...]     does it notice objects that break the rules?
 
 A kernel object is compiled with flags of its own (cmake/kernels.cmake). An inline function in
@@ -125,6 +126,86 @@ def declared(header):
         return re.findall(r"^HEED_API [^;(]*?\b(heed_\w+)\(", file.read(), re.MULTILINE)
 
 
+# ---- The binary interface -----------------------------------------------------------------------
+
+# That of the last release, or of 0.1.0 before it is out: `check.py abi cc --write tests/symbols/heed.abi`
+# where a release may change it (a new minor version before 1.0, a new major version later).
+ABI = os.path.join(os.path.dirname(os.path.abspath(__file__)), "heed.abi")
+
+# The header says that structs grow at their ends, and libheed has another name per minor version.
+MAY_GROW = """
+[suppress_type]
+  type_kind = struct
+  has_data_member_inserted_at = end
+"""
+
+
+def header_text():
+    path = os.path.join(os.path.dirname(ABI), "../../api/heed.h")
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def write_abi(compiler, header, path):
+    """Writes the types and functions of the header. A library with each function and nothing in it
+    has them all, and nothing of the engine's own types."""
+    functions = re.findall(r"^HEED_API ([^;]+);", header, re.MULTILINE)
+    assert len(functions) > 50
+    text = header + "\n".join(f"{function} {{ __builtin_trap(); }}" for function in functions)
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = os.path.join(folder, "heed.c"), os.path.join(folder, "libheed.so")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(text)
+        subprocess.run([*compiler, "-std=c11", "-g", "-O0", "-w", "-fPIC", "-shared", "-nostdlib",
+                        f"-fdebug-prefix-map={folder}=.", source, "-o", library], check=True)
+        subprocess.run(["abidw", "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs",
+                        "--no-elf-needed", "--out-file", path, library], check=True)
+
+
+def abi_faults(compiler, header, released=ABI):
+    with tempfile.TemporaryDirectory() as folder:
+        now, grow = os.path.join(folder, "now.abi"), os.path.join(folder, "grow.suppr")
+        write_abi(compiler, header, now)
+        with open(grow, "w", encoding="utf-8") as file:
+            file.write(MAY_GROW)
+        differ = ["abidiff", "--no-added-syms", released, now]
+        grown = subprocess.run([*differ, "--suppr", grow], capture_output=True, text=True)
+        whole = subprocess.run([*differ, "--leaf-changes-only"], capture_output=True, text=True)
+    if grown.returncode:
+        return [grown.stdout + grown.stderr]
+    # Members of other types in a struct that is as large as before pass as grown.
+    return [whole.stdout] if re.search("data member (change|deletion)", whole.stdout) else []
+
+
+# Changes of the header, and whether programs that were compiled before survive them.
+HEADER_CHANGES = [
+    (r"(  uint64_t tasks;)", r"  uint64_t chores;\n\1", False),
+    (r"int64_t edges; ", "int32_t edges; ", False),
+    (r"HEED_STATUS_BUSY = 8", "HEED_STATUS_BUSY = 18", False),
+    (r"^HEED_API const char\* heed_last_error\(void\);", "", False),
+    (r"heed_isa_get\(size_t index", "heed_isa_get(double index", False),
+    (r"(?=^HEED_API size_t heed_isa_count)", "HEED_API int heed_new(void);\n", True),
+    (r"HEED_STATUS_CORRUPT = 10", r"\g<0>, HEED_STATUS_NEW = 11", True),
+    (r"(?=\} heed_attention_args;)", "  const void* new_tensor;\n", True),
+]
+
+
+def abi_self_test(compiler):
+    """Changes that break programs are found out, and those that do not are not."""
+    faults = []
+    header = header_text()
+    with tempfile.TemporaryDirectory() as folder:
+        before = os.path.join(folder, "before.abi")
+        write_abi(compiler, header, before)
+        for pattern, instead, allowed in HEADER_CHANGES:
+            changed = re.sub(pattern, instead, header, count=1, flags=re.MULTILINE)
+            assert changed != header, pattern
+            found = abi_faults(compiler, changed, before)
+            if bool(found) == allowed:
+                faults.append(f"{pattern} -> {instead}: {found or 'passes'}")
+    return faults
+
+
 def stripped_size(path):
     with tempfile.TemporaryDirectory() as folder:
         copy = os.path.join(folder, "stripped")
@@ -184,6 +265,9 @@ def main():
     library.add_argument("--limit", type=int, default=2_450_000)
     kernels = kinds.add_parser("kernels")
     kernels.add_argument("paths", nargs="+")
+    abi = kinds.add_parser("abi")
+    abi.add_argument("compiler", nargs="+")
+    abi.add_argument("--write", metavar="FILE")
     test = kinds.add_parser("self-test")
     test.add_argument("compiler", nargs="+")
     arguments = parser.parse_args()
@@ -191,6 +275,11 @@ def main():
         faults = library_faults(arguments.path, arguments.header, arguments.limit)
     elif arguments.kind == "kernels":
         faults = check_kernels(arguments.paths)
+    elif arguments.kind == "abi" and arguments.write:
+        write_abi(arguments.compiler, header_text(), arguments.write)
+        faults = []
+    elif arguments.kind == "abi":
+        faults = abi_faults(arguments.compiler, header_text()) + abi_self_test(arguments.compiler)
     else:
         faults = self_test(arguments.compiler)
     for fault in faults:
