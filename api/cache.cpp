@@ -74,7 +74,8 @@ heed_status heed_cache_append(heed_cache* cache, heed_sequence sequence,
   return guarded([&] {
     heed_cache& c = required(cache, "cache");
     const heed::Append append = heed::validate(c, heed::read_struct(desc, "desc"), key, value);
-    if (c.context->checked) heed::audit_append(c, append);
+    if (c.context->checked)
+      heed::audit_call<heed::kAppendOperands>(*c.context, append, &append.given);
     heed::run_append(c, sequence, append);
   });
 }

@@ -25,7 +25,7 @@ heed_status heed_weights_create(const heed_context* context, const heed_weights_
     heed_weights*& result = required(weights, "weights");
     const heed::MatrixToPrepare given =
         heed::validate(c, heed::read_struct(desc, "desc"), matrix, bias);
-    if (c.checked) heed::audit_weights(c, given);
+    if (c.checked) heed::audit_call<heed::kWeightsOperands>(c, given, &given);
     result = heed::make_weights(c, given);
   });
 }
@@ -54,7 +54,7 @@ heed_status heed_project(const heed_context* context, const heed_project_desc* d
     const heed::ProjectProblem problem = heed::validate(c, heed::read_struct(desc, "desc"), w);
     const heed::Project project = {x, y};
     heed::validate(problem, project);
-    if (c.checked) heed::audit_project(c, problem, project);
+    if (c.checked) heed::audit_call<heed::kProjectOperands>(c, problem, &project);
     heed::run_project(c, problem, project);
   });
 }

@@ -125,7 +125,8 @@ void tell_odd_options(const AuditedAttention& of);
 
 // ---- The workspace -----------------------------------------------------------------------------
 
-/// Bytes of canaries on either side of what a run uses; a multiple of HEED_WORKSPACE_ALIGNMENT.
+/// Bytes of canaries on either side of the bytes that a run uses; a multiple of
+/// HEED_WORKSPACE_ALIGNMENT.
 inline constexpr std::size_t kCanaryBytes = 1024;
 
 /// The bytes that callers must bring for a run that uses this many.
@@ -183,10 +184,13 @@ Audit audit_of(const heed_graph_attention_backward_plan& plan,
 /// tell of likely ones on stderr.
 void audit_merge(const heed_context& context, const MergeProblem& problem, const Merge& merge);
 void audit_rotate(const heed_context& context, const RotateProblem& problem, const Rotate& rotate);
-void audit_project(const heed_context& context, const ProjectProblem& problem,
-                   const Project& project);
-void audit_weights(const heed_context& context, const MatrixToPrepare& given);
-void audit_append(const heed_cache& cache, const Append& append);
+/// Of the operands of a table alone.
+template <const auto& kRows, class Problem>
+void audit_call(const heed_context& context, const Problem& problem, const void* args) {
+  Audit audit(context);
+  audit.add(kRows, problem, args, false, "");
+  audit.before();
+}
 /// Tells of rows of a prompt that attend rows after them, which is rarely meant.
 void audit_cache_attention(const CacheAttention& attention);
 /// Throws if int64 edges are given as int32 ones, and tells if they may be, or if they seem to

@@ -7,20 +7,13 @@
 namespace heed {
 namespace {
 
-template <const auto& kRows, class Problem>
-void audit_operands(const heed_context& context, const Problem& p, const void* args) {
-  Audit audit(context);
-  audit.add(kRows, p, args, false, "");
-  audit.before();
-}
-
 /// Whether every second value is 0, and not all are.
 bool every_second_is_0(const void* given, std::int64_t count) {
-  const auto* const numbers = static_cast<const std::int32_t*>(given);
+  const auto* const values = static_cast<const std::int32_t*>(given);
   bool some = false;
   for (std::int64_t i = 0; i < count; ++i) {
-    if (i % 2 == 1 && numbers[i] != 0) return false;
-    some = some || numbers[i] != 0;
+    if (i % 2 == 1 && values[i] != 0) return false;
+    some = some || values[i] != 0;
   }
   return some;
 }
@@ -64,16 +57,6 @@ void audit_rotate(const heed_context& context, const RotateProblem& p, const Rot
        {std::pair{"cosines", p.rotary.cosines}, std::pair{"sines", p.rotary.sines}})
     audit.add(Role::kInput, Odd::kNone, "desc.rotary.", field, values, table, entries);
   audit.before();
-}
-
-void audit_project(const heed_context& context, const ProjectProblem& p, const Project& project) {
-  audit_operands<kProjectOperands>(context, p, &project);
-}
-void audit_weights(const heed_context& context, const MatrixToPrepare& given) {
-  audit_operands<kWeightsOperands>(context, given, &given);
-}
-void audit_append(const heed_cache& cache, const Append& append) {
-  audit_operands<kAppendOperands>(*cache.context, append, &append.given);
 }
 
 void audit_cache_attention(const CacheAttention& attention) {

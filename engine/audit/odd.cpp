@@ -9,10 +9,10 @@ namespace heed {
 namespace {
 
 /// Whether these look like int64 values above 0, read as int32. Offsets begin with a 0.
-bool looks_like_halves(const std::int32_t* numbers, std::int64_t count, bool offsets) {
+bool looks_like_halves(const std::int32_t* values, std::int64_t count, bool offsets) {
   if (count < 2 || (offsets && count < 3)) return false;
   for (std::int64_t i = 0; i < count; ++i)
-    if ((numbers[i] > 0) != (i % 2 == 0 && !(offsets && i == 0))) return false;
+    if ((values[i] > 0) != (i % 2 == 0 && !(offsets && i == 0))) return false;
   return true;
 }
 

@@ -74,14 +74,11 @@ class Values {
   void tell_odd() const {
     const char* const name = tensor_.name;
     if (nan_ + infinite_ > 0)
-      tell(
-          "check: %s holds %lld NaN and %lld inf among %lld numbers, the "
-          "first at %s",
-          name, lld(nan_), lld(infinite_), lld(all_), place_of(tensor_, first_).c_str());
+      tell("check: %s holds %lld NaN and %lld inf among %lld numbers, the first at %s", name,
+           lld(nan_), lld(infinite_), lld(all_), place_of(tensor_, first_).c_str());
     if (tensor_.role != Role::kOutput && suggests_other_type())
       tell(
-          "check: %s, read as %s, holds numbers as another type would leave "
-          "them, of magnitudes "
+          "check: %s, read as %s, holds numbers as another type would leave them, of magnitudes "
           "%.3g to %.3g; is its dtype right?",
           name, name_of(tensor_.layout.type), smallest_, largest_);
   }
@@ -104,10 +101,9 @@ class Values {
     unlikely_ += unlikely(magnitude) ? 1 : 0;
   }
 
-  /// Whether a value is more likely to be of another type. Values near 1 in
-  /// bfloat16, from 2^-8 to 2^8, look like float16 values near 1, and float16
-  /// ones read as bfloat16 become tiny. Halves of float32 or float64, and
-  /// integers, have any exponent at all, or none.
+  /// Whether a value is more likely to be of another type. Values near 1 in bfloat16, from 2^-8 to
+  /// 2^8, look like float16 values near 1, and float16 ones read as bfloat16 become tiny. Halves of
+  /// float32 or float64, and integers, have any exponent at all, or none.
   bool unlikely(double magnitude) const {
     switch (tensor_.layout.type) {
       case ElementType::kF16:

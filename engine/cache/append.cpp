@@ -31,9 +31,9 @@ class Appending {
   void run() {
     const Threads& threads = cache_.context->threads;
     const std::int64_t rows = growth_.end() - growth_.begin();
-    const double numbers = static_cast<double>(rows) * static_cast<double>(problem_.key_heads) *
-                           static_cast<double>(key_.stored.features + value_.stored.features);
-    const Tasks tasks = share_evenly(threads, rows, numbers);
+    const double values = static_cast<double>(rows) * static_cast<double>(problem_.key_heads) *
+                          static_cast<double>(key_.stored.features + value_.stored.features);
+    const Tasks tasks = share_evenly(threads, rows, values);
     if (!as_it_is(key_) || !as_it_is(value_)) {
       pitch_ = std::max(key_.stored.features, value_.stored.features) + problem_.rotary.features;
       buffers_ = Array<float>(cache_.context->allocator, tasks.workers * pitch_);

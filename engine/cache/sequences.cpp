@@ -166,9 +166,9 @@ void Growth::copy(std::int32_t from, std::int64_t number) const {
     }
   };
   const std::int64_t heads = p.layers * p.key_heads;
-  const double numbers = static_cast<double>(p.page_bytes()) / sizeof(float);
+  const double values = static_cast<double>(p.page_bytes()) / sizeof(float);
   const Threads& threads = cache_.context->threads;
-  parallel_each(threads, share_evenly(threads, heads, numbers), [&](std::int64_t i, std::uint32_t) {
+  parallel_each(threads, share_evenly(threads, heads, values), [&](std::int64_t i, std::uint32_t) {
     copy_head(i / p.key_heads, i % p.key_heads);
   });
 }

@@ -22,7 +22,7 @@ enum class Access { kRead, kChange };
 /// there is none, or another call is in the way.
 std::int64_t find_slot(const heed_cache& cache, heed_sequence sequence, Access access);
 
-/// Marks a slot while it lives: nobody changes what is read, or looks at what changes.
+/// Marks a slot while it lives: nobody changes a sequence that is read, or reads one that changes.
 class Use {
  public:
   Use(const heed_cache& cache, heed_sequence sequence, Access access)

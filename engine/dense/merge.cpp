@@ -77,9 +77,9 @@ void run_merge(const heed_context& context, const MergeProblem& p, const Merge& 
   const std::int64_t rows = p.sizes[2];
   const std::int64_t features = p.sizes[3];
   if (p.rows == 0 || (features == 0 && merge.lse == nullptr)) return;
-  const double numbers = static_cast<double>(p.rows) * static_cast<double>(features) *
-                         static_cast<double>(merge.parts);
-  parallel_for(context.threads, share_evenly(context.threads, p.rows, numbers),
+  const double values = static_cast<double>(p.rows) * static_cast<double>(features) *
+                        static_cast<double>(merge.parts);
+  parallel_for(context.threads, share_evenly(context.threads, p.rows, values),
                [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
                  for (std::int64_t r = begin; r < end; ++r)
                    merge_row(context.kernels->f64, p, merge, r / rows / heads, r / rows % heads,

@@ -100,7 +100,7 @@ void read_desc(Problem& p, const heed_context& c, const heed_mpi_attention_desc*
            intensity);
   check_supported(p.desc, p.given.tensors);
   check_sequences(p);
-  p.shard = make_dense_plan(c, shard_alone(p.desc));
+  make_dense_plan(c, shard_alone(p.desc));  // the dense checks
   if (!p.everywhere())
     check_positions("query_positions", p.given.query_positions, p.given.placement,
                     p.desc.query_length);

@@ -15,7 +15,7 @@
 namespace heed::mpi {
 
 /// The query rows of one dense call, between two looks for messages. Their results so far lie
-/// side by side, [batch, heads, rows, features], after those of the slices before.
+/// side by side, [batch, heads, rows, features], after the results of the slices before.
 struct Slice {
   Span queries;
   bool attended;  ///< some key attends; else its rows are 0
@@ -104,7 +104,7 @@ class Plan : public RankPlan {
   const char* strategy() const;
   bool shares_heads() const { return head_ranks > 1; }
   std::int64_t first_head() const { return share.heads * (comm.rank() % head_ranks); }
-  /// Sequences times heads: what a dense call computes of each row.
+  /// Sequences times heads: the problems that a dense call computes of each row.
   std::int64_t problems() const { return share.batch * share.heads; }
   /// Own keys: of the group, where heads are shared.
   const Spans& own_keys() const { return own_.keys; }

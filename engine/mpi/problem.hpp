@@ -23,7 +23,6 @@ struct Problem {
   heed_mpi_attention_desc given;
   std::uint32_t gradients;  ///< heed_mpi_gradients that are wanted; 0: attention itself
   heed_attention_backward_desc backward;  ///< of them; its attention is desc
-  DensePlan shard;  ///< attention of this shard to itself, which the dense checks have passed
   bool float64;
   std::int64_t total_queries, total_keys;
   Order order;

@@ -12,7 +12,7 @@
 
 namespace heed {
 
-/// Offsets, in bytes, into the workspace; of what is kept, where that is asked for, into args.kept.
+/// Offsets, in bytes, into the workspace; of kept tensors, where a run keeps them, into args.kept.
 /// Only one step of a run uses `shared` at a time.
 struct MultiheadSpace {
   std::size_t input;  ///< input_query in panels; used until the projections are done
@@ -54,8 +54,8 @@ struct heed_multihead_plan {
 
 namespace heed {
 
-/// [batch][row][head][feature], or [row][head][feature] of packed rows: what matrices multiply, and
-/// what a CBLAS library can write.
+/// [batch][row][head][feature], or [row][head][feature] of packed rows: the order that matrices
+/// multiply, and that a CBLAS library can write.
 Strides queries_by_row(const Problem& problem, std::int64_t features);
 Strides keys_by_row(const Problem& problem, std::int64_t features);
 
@@ -100,7 +100,7 @@ inline SequenceRows key_rows_of(const Problem& p, const heed_attention_args& arg
 heed_attention_args placed_arguments(const heed_multihead_plan& plan,
                                      const heed_multihead_args& args, std::byte* tensors);
 
-/// Throws an Error unless all arguments make sense. Returns those of the attention inside.
+/// Throws an Error unless all arguments make sense. Returns the arguments of the attention inside.
 heed_attention_args checked_arguments(const heed_multihead_plan& plan,
                                       const heed_multihead_args& args, std::byte* workspace);
 

@@ -18,13 +18,13 @@ struct MultiheadProblem {
   std::int64_t query_rows;  ///< of input_query, all batch items together
   std::int64_t key_rows;
   std::int64_t queries_width, keys_width, values_width;  ///< of all heads together
-  std::int64_t heads_width;                              ///< of what W_out multiplies
+  std::int64_t heads_width;                              ///< of the rows that W_out multiplies
   Layout input_query, input_key, out;
   Matrix w_query, w_key, w_value;
   Matrix w_out;         ///< if has_w_out()
   Layout bias;          ///< of every bias
   bool one_input_fits;  ///< input_query may serve as input_key
-  bool keep;            ///< a run leaves what gradients need
+  bool keep;            ///< a run leaves the tensors that gradients need
 
   bool float64() const { return attention.float64; }
   /// Heads that have a matrix of their own in W_out; 0: they share one.

@@ -25,7 +25,7 @@ class alignas(64) Crew {
     argument_ = argument;
     seats_and_inside_.store((workers - 1) * kSeat, std::memory_order_release);
   }
-  /// Lets nobody in any more, waits for those inside, and leaves the crew to other runs.
+  /// Lets nobody in any more, waits for the helpers inside, and leaves the crew to other runs.
   void close() {
     seats_and_inside_.fetch_and(kInside, std::memory_order_relaxed);
     wait_until_empty();

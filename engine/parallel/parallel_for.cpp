@@ -40,11 +40,11 @@ const ExecutorKind& executor_at(std::size_t index) { return *kKinds[index]; }
 
 // ---- Tasks --------------------------------------------------------------------------------------
 
-Tasks share_evenly(const Threads& threads, std::int64_t tasks, double numbers) {
-  constexpr double kNumbersPerWorker = 1 << 16;
+Tasks share_evenly(const Threads& threads, std::int64_t tasks, double values) {
+  constexpr double kValuesPerWorker = 1 << 16;
   const auto most = std::min<std::int64_t>(threads.count, std::max<std::int64_t>(tasks, 1));
   const auto workers = static_cast<std::uint32_t>(
-      std::clamp(numbers / kNumbersPerWorker, 1.0, static_cast<double>(most)));
+      std::clamp(values / kValuesPerWorker, 1.0, static_cast<double>(most)));
   return {tasks, ceil_div(tasks, workers), workers};
 }
 

@@ -81,7 +81,7 @@ struct Tasks {
 };
 
 /// Tasks that read so many values in all, one claim for each of as many workers as they are worth.
-Tasks share_evenly(const Threads& threads, std::int64_t tasks, double numbers);
+Tasks share_evenly(const Threads& threads, std::int64_t tasks, double values);
 
 /// The tasks [begin, end).
 struct TaskRange {

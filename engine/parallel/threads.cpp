@@ -116,18 +116,18 @@ bool read_process(const char* id, Process& process) {
   (void)std::fclose(file);
   // Behind the name, which may hold anything, and a letter: the parent and 16 fields more.
   constexpr std::size_t kParent = 0, kFlags = 5, kThreads = 16;
-  long numbers[kThreads + 1];
+  long fields[kThreads + 1];
   char* at = std::strrchr(text, ')');
   if (at == nullptr || std::strlen(at) < 4) return false;
   at += 3;
-  for (long& number : numbers) {
+  for (long& field : fields) {
     char* const from = at;
-    number = std::strtol(from, &at, 10);
+    field = std::strtol(from, &at, 10);
     if (at == from) return false;
   }
-  process.parent = static_cast<int>(numbers[kParent]);
-  process.forked = (numbers[kFlags] & kForkedWithoutExec) != 0;
-  process.threads = numbers[kThreads];
+  process.parent = static_cast<int>(fields[kParent]);
+  process.forked = (fields[kFlags] & kForkedWithoutExec) != 0;
+  process.threads = fields[kThreads];
   return true;
 }
 

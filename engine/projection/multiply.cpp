@@ -142,7 +142,7 @@ class Multiply {
     if (matmul_.x_panels != nullptr)
       panel.x = static_cast<Real*>(const_cast<void*>(matmul_.x_panels)) +
                 place.before * round_up(plan_.size.in, PanelGeometry::row_padding) + lines;
-    // Sums that one tile completes leave before those of the next panel begin.
+    // Sums that one tile completes leave before the next panel's begin.
     panel.accumulators = buffer(plan_.slab.accumulators);
     if (plan_.size.in > packing_.tile_in())
       panel.accumulators += before * plan_.sweep_out + (tile.x - sweep) * pitch;
@@ -181,8 +181,8 @@ class Multiply {
 
   /// Multiplying again leaves the tile that is packed last as it was.
   void finish(const Panel& panel, std::int64_t x, std::int64_t outs) const {
-    const auto numbers = static_cast<std::size_t>(outs) * panel.pitch;
-    if (matmul_.parts.count > 0 && !kernels_.numbers.all_finite(panel.accumulators, numbers))
+    const auto values = static_cast<std::size_t>(outs) * panel.pitch;
+    if (matmul_.parts.count > 0 && !kernels_.numbers.all_finite(panel.accumulators, values))
       multiply_again(panel, x, outs);
     matmul_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
   }

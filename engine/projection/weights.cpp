@@ -46,12 +46,12 @@ namespace {
 constexpr float kLargest = 0x1.fep127F;
 
 template <class Real>
-void keep_finite(Real* numbers, std::int64_t count) {
+void keep_finite(Real* values, std::int64_t count) {
   constexpr auto kMost = static_cast<Real>(kLargest);
   for (std::int64_t i = 0; i < count; ++i) {
-    const Real size = std::fabs(numbers[i]);
+    const Real size = std::fabs(values[i]);
     const bool lost = size > kMost && size < std::numeric_limits<Real>::infinity();
-    numbers[i] = lost ? std::copysign(kMost, numbers[i]) : numbers[i];
+    values[i] = lost ? std::copysign(kMost, values[i]) : values[i];
   }
 }
 
@@ -80,12 +80,12 @@ void pack_tile(const KernelTable<Real>& kernels, const ProductKernels<Real>& pro
 template <class Real>
 void widen_block(const Real* packed, std::uint32_t depth, std::int64_t ins, Real* to) {
   constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
-  const auto* const numbers = reinterpret_cast<const std::byte*>(packed);
+  const auto* const halves = reinterpret_cast<const std::byte*>(packed);
   for (std::int64_t k = 0; k < ins; ++k)
     for (std::int64_t x = 0; x < kBlock; ++x) {
       const std::int64_t at = (k / depth * kBlock + x) * depth + k % depth;
       std::uint16_t half = 0;
-      std::memcpy(&half, numbers + at * 2, sizeof half);
+      std::memcpy(&half, halves + at * 2, sizeof half);
       const std::uint32_t bits = std::uint32_t{half} << 16;
       float number = 0;
       std::memcpy(&number, &bits, sizeof number);

@@ -31,7 +31,7 @@ T* make(const heed_allocator& from, Arguments&&... arguments) {
   }
 }
 
-/// Destroys what make() made. The allocator is copied first: it may live in the object.
+/// Destroys an object of make(). The allocator is copied first: it may live in the object.
 template <class T>
 void destroy(const heed_allocator& from, T* object) noexcept {
   const heed_allocator allocator = from;

@@ -11,7 +11,8 @@ namespace heed {
 /// words; a pipe that nobody reads is such an error, and raises no SIGPIPE.
 void write_all(int descriptor, const std::byte* bytes, std::size_t count);
 
-/// Reads what there is, at least one byte and `most` at most; 0 at the end. Throws likewise.
+/// Reads the bytes that are there, at least one byte and `most` at most; 0 at the end. Throws
+/// likewise.
 std::size_t read_some(int descriptor, std::byte* bytes, std::size_t most);
 
 /// XXH64 with seed 0. Source: Y. Collet, "xxHash fast digest algorithm".

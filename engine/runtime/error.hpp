@@ -90,7 +90,7 @@ class Text {
   std::size_t used_ = 0;
 };
 
-/// For those who ask with HEED_VERBOSE or checked mode. Prints "heed: ", the message and a newline
+/// For users who ask with HEED_VERBOSE or checked mode. Prints "heed: ", the message and a newline
 /// to stderr, at once.
 [[gnu::format(printf, 1, 2)]] void tell(const char* format, ...) noexcept;
 

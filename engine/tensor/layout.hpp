@@ -153,7 +153,7 @@ Layout check_vector(const char* field, std::uint32_t dtype, bool float64);
 Layout score_layout(const char* field, const heed_score_layout& given, const Shape& shape,
                     ElementType default_type, bool written = false);
 
-/// Its sizes: those of `shape`, or 1 along repeated axes.
+/// Its sizes: as of `shape`, or 1 along repeated axes.
 void score_sizes(const char* field, const heed_score_layout& given, const Shape& shape, Shape& own);
 
 /// The address of a row's first element.

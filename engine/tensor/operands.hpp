@@ -30,7 +30,7 @@ inline constexpr AxisNames kRowNames = {{"batch", "head", "row", "feature"},
 inline constexpr AxisNames kPackedRowNames = {{nullptr, "head", "row", "feature"},
                                               {"", "heads", "rows", "features"}};
 
-/// How axes nest, and what a stride of the outermost one means.
+/// How axes nest, and the meaning of a stride of the outermost one.
 enum class Nesting {
   kAsListed,
   kPackedRows,   ///< rows outside heads; all sequences are one batch

@@ -17,7 +17,7 @@ inline constexpr std::int64_t kMostNodes = INT32_MAX;
 
 struct Edge {
   std::int32_t source, destination;
-  std::int64_t given;  ///< its place among those of all ranks
+  std::int64_t given;  ///< its place among the edges of all ranks
 };
 
 /// Reads the descriptor's arrays. Collective. Throws the same Error on all ranks, as the next does.
@@ -76,7 +76,7 @@ struct Share {
   bool in_place = true;
 };
 
-/// Local rows are the nodes that a rank knows, its own and those that its edges lead from, in order
+/// Local rows are the nodes that a rank knows, its own and the sources of its edges, in order
 /// of their indices in the whole graph. So every node's edges are in the order that they have
 /// there, and its results have the same bits.
 ///

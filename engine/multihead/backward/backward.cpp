@@ -7,7 +7,7 @@
 //   grad_W                   = input^T times each of them
 //   grad_input               = each of them times W^T
 //
-// Products are those of projections: a transposed matrix is one with other strides.
+// Products run as for projections: a transposed matrix is one with other strides.
 #include <algorithm>
 
 #include "engine/multihead/backward/plan.hpp"
@@ -205,8 +205,8 @@ class BackwardRun {
   /// The gradients of projections go to the workspace, and are sums with nothing.
   void clear_projections() const {
     const std::int64_t number = real_bytes(block_.float64());
-    const auto clear = [&](std::size_t offset, std::int64_t numbers) {
-      std::fill_n(workspace_ + offset, numbers * number, std::byte{0});
+    const auto clear = [&](std::size_t offset, std::int64_t values) {
+      std::fill_n(workspace_ + offset, values * number, std::byte{0});
     };
     clear(plan_.space.grad_query, block_.query_rows * block_.queries_width);
     clear(plan_.space.grad_key, block_.key_rows * block_.keys_width);
@@ -293,7 +293,7 @@ class BackwardRun {
   const RunThreads threads_;
   const SequenceRows query_rows_;
   const SequenceRows key_rows_;
-  const InputRows keys_;  ///< what K and V are projected from
+  const InputRows keys_;  ///< the input of K and V
   const Projection query_, key_, value_;
 };
 

@@ -12,7 +12,7 @@
 namespace heed {
 
 struct MultiheadBackwardProblem {
-  MultiheadProblem block;     ///< keeps what gradients need, whoever lends the memory
+  MultiheadProblem block;     ///< keeps the tensors that gradients need, whoever lends the memory
   bool kept;                  ///< a run of the block has left it
   BackwardProblem attention;  ///< the plan says where in the workspace its tensors lie
   Layout grad_out, grad_input_query, grad_input_key;
@@ -93,7 +93,7 @@ inline constexpr std::int64_t kTermRows = 64;
 /// like all values except the terms have the arithmetic's type. Only one step uses `shared` at a
 /// time.
 struct MultiheadBackwardSpace {
-  std::size_t kept;        ///< what the block keeps, unless a run of it has left that
+  std::size_t kept;        ///< the tensors that the block keeps, unless a run of it has left them
   std::size_t grad_heads;  ///< later the gradient of an input
   std::size_t grad_query, grad_key, grad_value;
   std::size_t matrix;       ///< [in][out], one that is not plain
