@@ -159,7 +159,7 @@ std::uint32_t quota_cpus(const char* root) {
     char* const end = std::strchr(line, '\n');
     if (end != nullptr) *end = '\0';
     bool version_1 = false;
-    // Each group limits those below it. A container may see its own group as the topmost.
+    // Each group limits the groups below it. A container may see its own group as the topmost.
     if (char* const group = group_of_line(line, version_1))
       for (char* cut = group + std::strlen(group); cut != nullptr; cut = std::strrchr(group, '/')) {
         *cut = '\0';
