@@ -2,6 +2,7 @@
 """Cuts a release into build/release-VERSION; `./dev release` calls it.
 
     release.py [--isas LIST] [--wheels FOLDER] [--tag]
+    release.py --check          do all places say the version of api/heed.h?
 
 The version is that of api/heed.h. Made are the source archive of the last commit, which is built and tried
 in a folder without git; wheels, where --wheels has them; the binary interface (tests/symbols); an SBOM;
@@ -201,11 +202,14 @@ def main():
     parser.add_argument("--isas", default="ALL", help="what is compiled to try the archive")
     parser.add_argument("--wheels", type=Path, help="folder of wheels that were built of this commit")
     parser.add_argument("--tag", action="store_true", help="make the tag, too")
+    parser.add_argument("--check", action="store_true", help="look whether all say the same version")
     arguments = parser.parse_args()
 
     number = version()
     check_repeated(number)
     day = check_changelog(number)
+    if arguments.check:
+        return
     dirty = git("status", "--porcelain")
     if arguments.tag and day == "unreleased":
         fail(f"CHANGELOG.md says that {number} is unreleased: write the day, and commit")
