@@ -16,7 +16,7 @@ version=${release##*-}
 silent() { "$@" >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; return 1; }; }
 
 try_debian() {
-  local address=() cmake_dir
+  local cmake_dir
   mkdir "$work/heed"
   cp "$archive" "$work/heed_$version.orig.tar.xz"
   tar -xf "$archive" -C "$work/heed" --strip-components=1

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads the symbols of libheed and of the objects that are compiled for one CPU each.
 
-    check.py library LIBHEED_SO [--header NAME] [--limit BYTES]
+    check.py library LIBHEED_SO [--header NAME] [--limit BYTES] [--mach-o]
     check.py kernels OBJECT...
     check.py abi C_COMPILER [--write FILE]        does heed.h keep what programs were compiled with?
     check.py self-test COMPILER [ARGUMENT...]     does it notice objects that break the rules?
@@ -32,6 +32,11 @@ UNDEFINED_ALLOWED = re.compile(
 # objects for neon hold copies of them; NEON is part of every aarch64 CPU, so that they run wherever
 # any other copy does.
 WEAK_ON_NEON = re.compile(r"^xsimd::kernel::wrap::")
+
+
+# zig puts its C++ library into a dylib, and its linker exports that one's operators and symbols of its
+# own, whatever it is told. That of macOS leaves the C++ library where it is.
+OF_ZIG = re.compile(r"^(operator (new|delete)\b|__dso_handle$|_mh_dylib_header$)")
 
 
 def output_of(*command):
@@ -102,20 +107,24 @@ def check_kernels(paths):
     return faults
 
 
-def library_faults(path, header, limit):
+def library_faults(path, header, limit, mach_o):
     faults = []
-    names = [name for _, name in symbols(path, "-D", "--defined-only")]
+    if mach_o:
+        names = [name.removeprefix("_") for _, name in symbols(path, "--extern-only", "--defined-only")]
+        names = [name for name in names if not OF_ZIG.match(name)]
+    else:
+        names = [name for _, name in symbols(path, "-D", "--defined-only")]
     for name in names:
         if not name.split("@")[0].startswith("heed_"):
             faults.append(f"{path}: exports {name}")
     for name in declared(header):
         if name not in names:
             faults.append(f"{path}: does not export {name}, which {header} declares")
-    size = stripped_size(path)
+    size = os.path.getsize(path) if mach_o else stripped_size(path)
     if size >= limit:
         faults.append(f"{path}: {size} bytes stripped; it must be less than {limit}")
     else:
-        print(f"{len(names)} symbols, {size} bytes stripped")
+        print(f"{len(names)} symbols, {size} bytes" + ("" if mach_o else " stripped"))
     return faults
 
 
@@ -261,6 +270,7 @@ def main():
     library = kinds.add_parser("library")
     library.add_argument("path")
     library.add_argument("--header", default="heed.h")
+    library.add_argument("--mach-o", action="store_true", help="of macOS, as large as it is")
     # With room for compilers: that of g++ 14 is 40 KB larger than that of g++ 12.
     library.add_argument("--limit", type=int, default=2_450_000)
     kernels = kinds.add_parser("kernels")
@@ -272,7 +282,7 @@ def main():
     test.add_argument("compiler", nargs="+")
     arguments = parser.parse_args()
     if arguments.kind == "library":
-        faults = library_faults(arguments.path, arguments.header, arguments.limit)
+        faults = library_faults(arguments.path, arguments.header, arguments.limit, arguments.mach_o)
     elif arguments.kind == "kernels":
         faults = check_kernels(arguments.paths)
     elif arguments.kind == "abi" and arguments.write:

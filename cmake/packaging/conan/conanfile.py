@@ -17,15 +17,11 @@ class HeedConan(ConanFile):
     topics = ("attention", "simd", "transformers")
     package_type = "library"
     settings = "os", "arch", "compiler", "build_type"
-    options = {"shared": [True, False], "with_tbb": [True, False], "isas": ["ANY"]}
-    default_options = {"shared": False, "with_tbb": False, "isas": "ALL"}
+    options = {"shared": [True, False], "isas": ["ANY"]}
+    default_options = {"shared": False, "isas": "ALL"}
 
     def layout(self):
         cmake_layout(self, src_folder="src")
-
-    def requirements(self):
-        if self.options.with_tbb:
-            self.requires("onetbb/[>=2021]")
 
     def build_requirements(self):
         # HEED_XSIMD_INCLUDE_DIR names one that is there already.
@@ -48,7 +44,7 @@ class HeedConan(ConanFile):
         toolchain.cache_variables.update({
             "HEED_XSIMD_INCLUDE_DIR": include,
             "HEED_ISAS": str(self.options.isas),
-            "HEED_TBB": "ON" if self.options.with_tbb else "OFF",
+            "HEED_TBB": "OFF",
             "HEED_OPENMP": "OFF",
             "HEED_CBLAS": "OFF",
             "HEED_MPI": "OFF",
