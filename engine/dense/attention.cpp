@@ -1,31 +1,355 @@
-// A run of a plan, and its line for HEED_VERBOSE.
-#include "engine/dense/plan.hpp"
-#include "engine/runtime/error.hpp"
+// Dense attention: a run of a plan, and the strategy for many query rows that share their keys:
+// online softmax, with the query rows in the lanes.
+//
+//   for each query block (a task: some panels of query rows)
+//     for each tile of keys and values, which stays in the L2 cache
+//       for each panel of the block
+//         for each block of the tile's keys
+//           scores        = keys x queries              [key][row]
+//           probabilities = exp2(scores - row_max)      row_max moves when outgrown, and with it
+//           accumulators += values^T x probabilities    the sums so far; [feature][row]
+//     out = accumulators / row_sum
+//
+// Source: Milakov & Gimelshein 2018 (arXiv:1805.02867), with lazy rescaling.
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "engine/dense/kept_probs.hpp"
+#include "engine/dense/output.hpp"
+#include "engine/dense/query_block.hpp"
+#include "engine/dense/totals.hpp"
+#include "engine/dense/values.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"
+#include "engine/tensor/argmax.hpp"
 
 namespace heed {
 namespace {
 
-void add_types(const Problem& p, Text& text) {
-  const ElementType types[4] = {p.query.type, p.key.type, p.value.type, p.out.type};
-  bool plain = true;
-  for (const ElementType type : types) plain = plain && type == ElementType::kF32;
-  if (!plain)
-    text.add(" %s,%s,%s->%s", name_of(types[0]), name_of(types[1]), name_of(types[2]),
-             name_of(types[3]));
-}
+/// Packing a tile of values pays off if at least this many panels read it.
+constexpr std::int64_t kPanelsThatPayForPacking = 3;
 
-void add_positions(const Problem& p, Text& text) {
-  // The offset of full-length sequences: at the bottom right shorter ones have their own.
-  const std::int64_t offset = p.limits(p.query_length, p.key_length).offset;
-  const bool causal = p.right == 0;
-  if (causal) text.add(" causal");
-  if (p.offset_given) text.add(causal ? "%+lld" : " offset=%lld", lld(offset));
-  if (!causal && p.right != kUnbounded) text.add(" right=%lld", lld(p.right));
-  if (p.left != kUnbounded) text.add(" left=%lld", lld(p.left));
+/// Computes query blocks, in the buffers of one thread.
+template <class Real>
+class Prefill {
+ public:
+  /// The slab is the thread's. Where there are `parts`, pairs of bfloat16 are multiplied.
+  Prefill(const heed_attention_args& args, const QueryBlock& block, std::byte* slab,
+          RowResult<Real>* results, Parts parts)
+      : on_{*block.plan, args, block.sequence, slab},
+        products_(products_of(on_.kernels, parts)),
+        block_(block),
+        scores_(on_, HEED_WEIGHTS_PROBABILITIES, parts),
+        values_(on_, block.key_head, parts),
+        results_(results),
+        output_(on_, results),
+        kept_(on_) {}
+
+  /// Attends all keys, tile by tile, each of which all panels read, and writes the block's rows.
+  /// `next`: the block that this thread computes after it; nullptr: not known.
+  void attend(const QueryBlock* next) const {
+    std::int64_t key_begin = on_.sequence.key_length;
+    std::int64_t key_end = 0;
+    each_panel([&](const Panel<Real>& panel) {
+      begin(panel);
+      key_begin = std::min(key_begin, panel.key_begin);
+      key_end = std::max(key_end, panel.key_end);
+    });
+    if (kept_.keeps()) {
+      attend_by_panel(key_begin, key_end);
+    } else {
+      each_block(key_begin, key_end, on_.plan.tile_kv, [&](const KeyBlock& keys) {
+        Tile tile = {keys.begin, keys.end(), packs(block_.panels)};
+        std::optional<Ahead> ahead;
+        if (on_.plan.tasks > 1 && tile.begin == key_begin && tile.end == key_end) {
+          block_.find_ahead(on_.args, next, ahead.emplace());
+          tile.ahead = &*ahead;
+        }
+        each_panel([&](const Panel<Real>& panel) {
+          on_.problem.hard ? choose(panel, tile) : attend_tile(panel, tile);
+        });
+      });
+      each_panel([&](const Panel<Real>& panel) {
+        if (on_.problem.hard) return write_chosen(panel);
+        finish(panel);
+        output_.write(panel);
+      });
+    }
+    if (products_.depth == 1 || on_.problem.hard) return;
+    for (std::int64_t p = 0; p < block_.panels; ++p) attend_without_pairs(p);
+  }
+
+ private:
+  /// The keys and values [begin, end), fetched when the first panel attends one of them.
+  struct Tile {
+    std::int64_t begin, end;
+    bool packed;
+    /// Values that are not finite are kept from rows that may not attend them: slow, and needed
+    /// only where finish() finds a leak.
+    bool isolated = false;
+    bool loaded = false;
+    RowsView<Real> key = {};
+    RowsView<Real> value = {};
+    ValueView<Real> values = {};  ///< the same, for the kernels
+    Ahead* ahead = nullptr;       ///< rows to prefetch, if they are known
+  };
+
+  /// A key block of a tile that some row of a panel attends.
+  struct Attended {
+    KeyBlock block;
+    std::int64_t first;  ///< key of the tile
+    RowsView<Real> keys;
+    Allowed allowed;
+    KeyRanges needed;
+  };
+
+  /// Panel by panel, because the probabilities of one are kept for the weights. If one tile has all
+  /// keys, it serves all panels.
+  void attend_by_panel(std::int64_t key_begin, std::int64_t key_end) const {
+    const std::int64_t size = on_.plan.tile_kv;
+    const bool one = round_down(key_begin, size) + size >= key_end;
+    Tile tile = {key_begin, key_end, packs(block_.panels)};
+    each_panel([&](const Panel<Real>& panel) {
+      if (one)
+        attend_tile(panel, tile);
+      else
+        attend_keys(panel, packs(1), false);
+      const bool isolated = finish(panel);
+      output_.write(panel);
+      const bool weighed = kept_.write(panel, block_keys(panel), scores_);
+      if (isolated || weighed) tile.loaded = false;  // the buffers hold other keys
+    });
+  }
+
+  /// One panel against all its keys, by itself.
+  void attend_keys(const Panel<Real>& panel, bool packed, bool isolated) const {
+    each_block(panel.key_begin, panel.key_end, on_.plan.tile_kv, [&](const KeyBlock& keys) {
+      Tile tile = {keys.begin, keys.end(), packed, isolated};
+      attend_tile(panel, tile);
+    });
+  }
+
+  /// One panel against one tile: scores, probabilities, and values times these. Most scores become
+  /// probabilities in the registers that they were computed in; those before and after them do not.
+  void attend_tile(const Panel<Real>& panel, Tile& tile) const {
+    each_attended(panel, tile, [&](const Attended& keys) {
+      RowState<Real> state = panel.state;
+      state.ahead = tile.ahead;
+      state.fresh = *panel.summed == Summed::kNothing;
+      if (state.fresh) *panel.summed = Summed::kKeys;
+      Real* const probs = kept_.at(panel, keys.block.begin);
+      const FusedKeys fused = fused_keys(panel, keys.block, state.fresh,
+                                         keys.allowed != Allowed::kSome && scores_.plain());
+      const std::size_t summed = totals(panel).rows_summed();
+      weigh_apart(panel, keys, 0, fused.begin, state, summed, probs);
+      if (fused.count > 0)
+        products_.qk_softmax(
+            panel.vectors, from_row(keys.keys, static_cast<std::int64_t>(fused.begin)), fused.count,
+            panel.query, static_cast<std::size_t>(on_.problem.features),
+            probs + fused.begin * panel.pitch, fused.begin, state, summed);
+      weigh_apart(panel, keys, fused.end(), keys.block.keys, state, summed, probs);
+      kept_.keep(panel, keys.block, keys.needed);
+      weigh_values(panel, keys, tile, state, probs);
+    });
+  }
+
+  /// The probabilities of keys [from, to) of a block, whose scores go through memory and all
+  /// options.
+  void weigh_apart(const Panel<Real>& panel, const Attended& keys, std::size_t from, std::size_t to,
+                   const RowState<Real>& state, std::size_t summed, Real* probs) const {
+    if (from == to) return;
+    const auto first = static_cast<std::int64_t>(from);
+    const KeyRanges here = clipped(keys.needed, from, to);
+    Real* const scores = probs + from * panel.pitch;
+    scores_.compute(panel, from_row(keys.keys, first), {keys.block.begin + first, to - from}, here,
+                    keys.allowed, scores);
+    products_.softmax(panel.vectors, scores, here, from, state, summed);
+  }
+
+  /// Calls function(keys) for the key blocks of the tile that some row of the panel attends.
+  template <class Function>
+  void each_attended(const Panel<Real>& panel, Tile& tile, Function&& function) const {
+    each_block(std::max(tile.begin, panel.key_begin), std::min(tile.end, panel.key_end),
+               block_keys(panel), [&](const KeyBlock& block) {
+                 totals(panel).fold(block.begin);
+                 const Allowed allowed = scores_.allowed(panel, block);
+                 if (allowed == Allowed::kNone) return kept_.skip(panel, block);
+                 load(tile);
+                 const std::int64_t first = block.begin - tile.begin;
+                 function(Attended{block, first, from_row(tile.key, first), allowed,
+                                   scores_.needed(panel, block)});
+               });
+  }
+
+  /// Adds values times probabilities. Isolated blocks are packed where a tile would be: then all of
+  /// its blocks are.
+  void weigh_values(const Panel<Real>& panel, const Attended& keys, const Tile& tile,
+                    const RowState<Real>& state, const Real* probs) const {
+    const bool excludes = keys.allowed != Allowed::kAll || on_.args.bias != nullptr;
+    if (tile.isolated && (excludes || values_.packed_always()))
+      values_.accumulate_isolated(panel, state, from_row(tile.value, keys.first), keys.block,
+                                  keys.needed, probs, scores_.attended(panel, keys.block));
+    else
+      accumulate(products_, panel, state, from_key(products_, tile.values, keys.first), keys.block,
+                 keys.needed, probs, on_.problem.value_features);
+  }
+
+  /// Hard attention: the best key of every row so far.
+  void choose(const Panel<Real>& panel, Tile& tile) const {
+    each_attended(panel, tile, [&](const Attended& keys) {
+      Real* const scores = on_.buffer(&Slab::scores);
+      scores_.compute(panel, keys.keys, keys.block, keys.needed, keys.allowed, scores);
+      argmax(panel).look(on_.kernels, scores, keys.block.begin, keys.block.keys, panel.rows,
+                         panel.vectors);
+    });
+  }
+
+  std::int64_t block_keys(const Panel<Real>& panel) const {
+    return heed::block_keys(panel, products_, on_.problem.value_features);
+  }
+
+  Panel<Real> panel(std::int64_t p) const {
+    Panel<Real> panel = block_.panel<Real>(p, on_.kernels.panels.lanes, products_.depth);
+    const heed_attention_plan& plan = on_.plan;
+    const std::int64_t before = block_.rows_before(p);
+    panel.query = plan.placement == Placement::kPanels
+                      ? on_.in_panels(on_.args.query, panel, on_.problem.features)
+                      : on_.buffer(&Slab::query) + before * plan.query_lines;
+    panel.state = {on_.buffer(&Slab::row_max) + before, on_.buffer(&Slab::row_sum) + before,
+                   on_.buffer(&Slab::accumulators) + before * plan.accumulator_rows, false};
+    panel.summed = reinterpret_cast<Summed*>(on_.buffer(&Slab::summed)) + p;
+    return panel;
+  }
+
+  /// Calls function(panel) for the panels of the block.
+  template <class Function>
+  void each_panel(Function&& function) const {
+    for (std::int64_t p = 0; p < block_.panels; ++p) function(panel(p));
+  }
+
+  Totals<Real> totals(const Panel<Real>& panel) const { return {panel, features_}; }
+
+  Argmax<Real> argmax(const Panel<Real>& panel) const {
+    auto* const keys = reinterpret_cast<std::int64_t*>(on_.buffer(&Slab::argmax));
+    return {panel.state.row_max, keys + (panel.first - block_.first_row(0))};
+  }
+
+  void begin(const Panel<Real>& panel) const {
+    if (on_.plan.placement != Placement::kPanels) scores_.pack_query(panel);
+    reset(panel);
+  }
+
+  /// Forgets what the panel has seen.
+  void reset(const Panel<Real>& panel) const {
+    *panel.summed = Summed::kNothing;
+    panel.begin_sums(static_cast<const Real*>(on_.args.sinks));
+    if (on_.problem.hard) argmax(panel).begin(panel.pitch, panel.rows);
+  }
+
+  void load(Tile& tile) const {
+    if (tile.loaded) return;
+    tile.loaded = true;
+    tile.key = scores_.keys(block_.key_head, tile.begin, tile.end);
+    if (on_.problem.hard) return;
+    tile.value = values_.rows(tile.begin, tile.end);
+    tile.values = tile.packed ? values_.packed(tile.value, tile.end - tile.begin)
+                              : values_.in_place(tile.value);
+  }
+
+  /// Whether tiles of values are packed that so many panels read.
+  bool packs(std::int64_t panels) const {
+    return values_.packed_always() || panels >= kPanelsThatPayForPacking;
+  }
+
+  /// Whether the panel may have met pairs that do not attend.
+  bool may_leak(const Panel<Real>& panel) const {
+    const bool limits = panel.whole_begin > panel.key_begin || panel.whole_end < panel.key_end;
+    return limits || on_.args.mask != nullptr || on_.args.bias != nullptr;
+  }
+
+  /// Ends the sums of a panel that has seen all keys. True if it had to see them again, isolated.
+  bool finish(const Panel<Real>& panel) const {
+    totals(panel).finish();
+    if (!may_leak(panel) ||
+        on_.kernels.numbers.all_finite(panel.state.accumulators, features_ * panel.pitch))
+      return false;
+    reset(panel);
+    attend_keys(panel, false, true);
+    totals(panel).finish();
+    return true;
+  }
+
+  void write_chosen(const Panel<Real>& panel) const {
+    Real* const value = on_.buffer(&Slab::rows);
+    for (std::size_t i = 0; i < panel.rows; ++i) {
+      const std::int64_t j = argmax(panel).chosen(i);
+      if (j >= 0) {
+        values_.read(j, value);
+      } else {
+        std::fill_n(value, features_,
+                    j == kNoKey ? Real{0} : std::numeric_limits<Real>::quiet_NaN());
+      }
+      output_.write_hard(panel, i, j, value);
+    }
+  }
+
+  /// Computes rows of a finished panel again whose sums are not finite: pairs take subnormal
+  /// numbers for 0, and infinity times 0 is NaN. The queries of all panels are lost.
+  void attend_without_pairs(std::int64_t p) const {
+    bool rows[kMaxPanel];
+    if (!has_numbers(on_.kernels, this->panel(p), features_, rows))
+      Prefill(on_.args, block_, on_.slab, results_, {}).attend_rows(p, rows);
+  }
+
+  /// Attends panel p again, and writes these rows of its results and kept weights.
+  void attend_rows(std::int64_t p, const bool* rows) const {
+    const Panel<Real> panel = this->panel(p);
+    begin(panel);
+    attend_keys(panel, packs(1), false);
+    finish(panel);
+    output_.write(panel, rows);
+    if (kept_.keeps()) kept_.write(panel, block_keys(panel), scores_, rows);
+  }
+
+  const AttentionThread<Real> on_;
+  const ProductKernels<Real>& products_;
+  const QueryBlock& block_;
+  const Scores<Real> scores_;
+  const Values<Real> values_;
+  RowResult<Real>* const results_;
+  const Output<Real> output_;
+  const KeptProbs<Real> kept_;
+  const std::size_t features_ = static_cast<std::size_t>(on_.problem.value_features);
+};
+
+void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
+             std::byte* workspace) {
+  with_real(plan.problem.float64, [&](auto real) {
+    using Real = decltype(real);
+    const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
+    const std::uint32_t lanes = kernels.panels.lanes;
+    parallel_for(
+        plan.context->threads, {plan.tasks, plan.tasks_per_claim, plan.workers},
+        [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+          const UnitInUse unit(products_of(kernels, plan.parts));
+          QueryBlock block = QueryBlock::of(plan, args, lanes, begin);
+          for (std::int64_t task = begin; task < end; ++task) {
+            const bool last = task + 1 == end;
+            const QueryBlock next = last ? block : QueryBlock::of(plan, args, lanes, task + 1);
+            if (block.panels > 0)
+              Prefill<Real>(args, block, plan.slab_in(workspace, worker),
+                            plan.results_in<Real>(workspace), plan.parts_for(block.sequence, lanes))
+                  .attend(last ? nullptr : &next);
+            block = next;
+          }
+        });
+  });
 }
 
 }  // namespace
+
+const Strategy kPrefill = {"prefill", prefill};
 
 const Strategy kMixed = {"mixed", [](const heed_attention_plan& plan,
                                      const heed_attention_args& args, std::byte* workspace) {
@@ -40,53 +364,6 @@ void run_plan(const heed_attention_plan& plan, const heed_attention_args& args, 
   auto* const space = static_cast<std::byte*>(workspace);
   plan.strategy->run(plan, args, space);
   recompute(plan, args, space);
-}
-
-Text sizes_of(const Problem& p) {
-  Text text;
-  text.add("B%lld H%lld Hkv%lld Lq%lld Lkv%lld D%lld Dv%lld", lld(p.batch), lld(p.query_heads),
-           lld(p.key_heads), lld(p.query_length), lld(p.key_length), lld(p.features),
-           lld(p.value_features));
-  return text;
-}
-
-Text options_of(const Problem& p, const heed_attention_args& args) {
-  Text text;
-  add_types(p, text);
-  add_positions(p, text);
-  text.add_if(args.cu_seqlens_q != nullptr || args.cu_seqlens_k != nullptr, " packed");
-  text.add_if(args.key_lengths != nullptr, " lengths");
-  if (p.pages > 0) text.add(" pages=%lldx%lld", lld(p.pages), lld(p.page_rows));
-  text.add_if(args.mask != nullptr, " mask");
-  if (p.softcap > 0) text.add(" softcap=%g", p.softcap);
-  text.add_if(args.alibi_slopes != nullptr, " alibi");
-  text.add_if(args.bias != nullptr, " bias");
-  text.add_if(args.score_function != nullptr, " function");
-  if (p.temperature != 1) text.add(" temperature=%g", p.temperature);
-  text.add_if(p.hard, " hard");
-  text.add_if(args.sinks != nullptr, " sinks");
-  text.add_if(args.lse != nullptr, " lse");
-  if (p.weights_point != HEED_WEIGHTS_NONE)
-    text.add(" weights=%d", static_cast<int>(p.weights_point));
-  text.add_if(p.sum_columns, " columns");
-  return text;
-}
-
-void print_run(const heed_attention_plan& plan, const heed_attention_args& args,
-               double seconds) noexcept {
-  const Problem& p = plan.problem;
-  const heed_context& c = *plan.context;
-  Text precision;
-  if (plan.precision() != Precision::kExact) precision.add(" %s", name_of(plan.precision()));
-  Text tuned;
-  if (plan.tuning_line > 0) tuned.add(" of line %u", plan.tuning_line);
-  tell(
-      "attention %s scale %.6g%s, %s %s%s %s x%u, tiles %lld x %lld%s, %lld tasks, %.3f ms, "
-      "%.1f GFLOP/s",
-      sizes_of(p).c_str(), p.scale, options_of(p, args).c_str(), plan.strategy->name,
-      c.kernels->f32.isa, precision.c_str(), c.threads.name, plan.workers, lld(plan.tile_q),
-      lld(plan.tile_kv), tuned.c_str(), lld(plan.all_tasks()), seconds * 1e3,
-      seconds > 0 ? plan.flops / seconds * 1e-9 : 0.0);
 }
 
 }  // namespace heed

@@ -82,7 +82,7 @@ class ChunkSoftmax {
     pack_queries();
     std::fill_n(sums_, panel_.rows * order_.padded(), Real{0});
     std::fill_n(result_.row_sum, panel_.rows, Real{0});
-    std::fill_n(result_.row_max, panel_.rows, kNoRowMax<Real>);
+    std::fill_n(result_.row_max, panel_.rows, Real{kNoRowMax<Real>});
     // Lanes without a row.
     if (pitch_ > panel_.rows)
       std::fill_n(scores(), static_cast<std::size_t>(on_.plan.decode.block_keys) * pitch_, Real{0});

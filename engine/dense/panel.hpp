@@ -65,10 +65,6 @@ struct Panel : PanelRows {
   std::int64_t whole_begin, whole_end;  ///< the keys that every row attends, masks aside
   Real* query;
   RowState<Real> state;
-  /// The rows' bias, as Scores::lay_bias leaves it, for keys from bias_begin on; nullptr: it is
-  /// read where it lies.
-  const Real* bias;
-  std::int64_t bias_begin;
   Summed* summed;
 
   /// The query row, within its head, that row i of the panel is, and that head.
@@ -88,7 +84,7 @@ struct Panel : PanelRows {
   /// Begins the rows' softmax. A sink, one per head or nullptr, is a key without a value that comes
   /// first.
   void begin_sums(const Real* sinks) const {
-    std::fill_n(state.row_max, pitch, kNoRowMax<Real>);
+    std::fill_n(state.row_max, pitch, Real{kNoRowMax<Real>});
     std::fill_n(state.row_sum, pitch, Real{0});
     if (sinks == nullptr) return;
     each_row([&](std::size_t i, std::int64_t, std::int64_t head) {
@@ -233,13 +229,16 @@ std::int64_t block_keys(const Panel<Real>& panel, const ProductKernels<Real>& pr
 /// and after them are scored first.
 struct FusedKeys {
   std::size_t begin, count;
+
+  std::size_t end() const { return begin + count; }
 };
 
 /// Most keys are fused. The first keys of a panel, which is then `fresh`, are not: their maximum is
 /// taken first, so that row maxima rarely move later. Nor are keys that only some rows attend, or a
-/// rest of less than a group.
+/// rest of less than a group. Without `may`, because of an option, none are.
 template <class Real>
-FusedKeys fused_keys(const Panel<Real>& panel, const KeyBlock& block, bool fresh) {
+FusedKeys fused_keys(const Panel<Real>& panel, const KeyBlock& block, bool fresh, bool may) {
+  if (!may) return {block.keys, 0};
   const auto keys = static_cast<std::int64_t>(block.keys);
   const std::int64_t whole_begin = std::max(panel.whole_begin - block.begin, std::int64_t{0});
   const std::int64_t whole_end = std::min(panel.whole_end - block.begin, keys);

@@ -173,8 +173,8 @@ std::int64_t decoded_block(const heed_attention_plan& plan, bool many) {
 /// may be rounded too. Six products of parts take three eighths of the time of multiply-adds where
 /// no feature is filled up, so that twice the features still leave a quarter for splitting. Two
 /// parts are all of a float16: exact ones are five products of a pair of numbers on average, those
-/// of bfloat16 two. Float32 itself is exact by multiply-adds alone. What hard attention chooses is
-/// not found again where a score is not finite.
+/// of bfloat16 two. Float32 itself is exact by multiply-adds alone. Hard attention does not
+/// find its choice again where a score is not finite.
 Parts parts_of(const heed_context& context, const Problem& p, Placement placement) {
   const auto all_are = [&](ElementType type) {
     return p.query.type == type && p.key.type == type && p.value.type == type;
@@ -406,6 +406,23 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.slab = lay_out(plan, widths);
   lay_out_workspace(plan);
   return plan;
+}
+
+void print_run(const heed_attention_plan& plan, const heed_attention_args& args,
+               double seconds) noexcept {
+  const Problem& p = plan.problem;
+  const heed_context& c = *plan.context;
+  Text precision;
+  if (plan.precision() != Precision::kExact) precision.add(" %s", name_of(plan.precision()));
+  Text tuned;
+  if (plan.tuning_line > 0) tuned.add(" of line %u", plan.tuning_line);
+  tell(
+      "attention %s scale %.6g%s, %s %s%s %s x%u, tiles %lld x %lld%s, %lld tasks, %.3f ms, "
+      "%.1f GFLOP/s",
+      sizes_of(p).c_str(), p.scale, options_of(p, args).c_str(), plan.strategy->name,
+      c.kernels->f32.isa, precision.c_str(), c.threads.name, plan.workers, lld(plan.tile_q),
+      lld(plan.tile_kv), tuned.c_str(), lld(plan.all_tasks()), seconds * 1e3,
+      seconds > 0 ? plan.flops / seconds * 1e-9 : 0.0);
 }
 
 }  // namespace heed

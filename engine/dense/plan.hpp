@@ -124,7 +124,7 @@ struct Strategy {
               std::byte* workspace);
 };
 
-/// Many query rows share the keys: online softmax, in prefill.cpp.
+/// Many query rows share the keys: online softmax, in attention.cpp.
 extern const Strategy kPrefill;
 
 /// Few query rows share the keys, which are split between threads: in decode.cpp.
@@ -217,8 +217,8 @@ struct heed_attention_plan {
 
 namespace heed {
 
-/// Reads nothing except its arguments: the same context and problem give the same plan. What
-/// decides the bits of the result (panel, key_block) depends on the instruction set alone;
+/// Reads nothing except its arguments: the same context and problem give the same plan. The sizes
+/// that decide bits of the result (panel, key_block) follow from the instruction set alone;
 /// everything chosen here only decides who computes which rows, and when.
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
                               Placement placement = Placement::kPacked, Pass pass = Pass::kForward);
@@ -234,9 +234,9 @@ void run_plan(const heed_attention_plan& plan, const heed_attention_args& args, 
               std::size_t bytes);
 
 /// Calls function(task, slab) for tasks of a run, with the slab of the worker that claims them.
-template <class Function>
-void each_task(const heed_attention_plan& plan, std::int64_t tasks, std::int64_t per_claim,
-               std::byte* workspace, const Function& function) {
+template <class Plan, class Function>
+void each_task(const Plan& plan, std::int64_t tasks, std::int64_t per_claim, std::byte* workspace,
+               const Function& function) {
   parallel_for(plan.context->threads, {tasks, per_claim, plan.workers},
                [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
                  std::byte* const slab = plan.slab_in(workspace, worker);
@@ -245,10 +245,6 @@ void each_task(const heed_attention_plan& plan, std::int64_t tasks, std::int64_t
 }
 
 // ---- HEED_VERBOSE=1: one line on stderr for each run ---------------------------------------
-
-/// The sizes of a problem, and the options in force.
-Text sizes_of(const Problem& problem);
-Text options_of(const Problem& problem, const heed_attention_args& args);
 
 /// The speed counts every pair that windows allow, masked or not, and sequences at full length.
 void print_run(const heed_attention_plan& plan, const heed_attention_args& args,

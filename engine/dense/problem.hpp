@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "api/heed.h"
+#include "engine/runtime/error.hpp"
 #include "engine/tensor/layout.hpp"
 #include "engine/tensor/scale.hpp"
 
@@ -89,7 +90,7 @@ struct Sequence {
   std::int64_t batch;
   std::int64_t query_begin, query_length;  ///< begins at 0 if it is empty or not packed
   std::int64_t key_begin, key_length;
-  const std::int32_t* pages;  ///< where keys lie, see key_row(); nullptr: one after the other
+  const std::int32_t* pages;    ///< where keys lie, see key_row(); nullptr: one after the other
   std::int64_t page_rows;
   Limits limits;
 
@@ -132,5 +133,9 @@ struct Sequence {
 
 /// Sequence b of a run, whose arguments have been validated.
 Sequence sequence_of(const Problem& problem, const heed_attention_args& args, std::int64_t b);
+
+/// For HEED_VERBOSE: the sizes of a problem, and the options in force.
+Text sizes_of(const Problem& problem);
+Text options_of(const Problem& problem, const heed_attention_args& args);
 
 }  // namespace heed

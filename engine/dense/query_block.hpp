@@ -1,5 +1,5 @@
-// What one task of prefill computes: some panels of the query rows of a pack. It follows from the
-// plan and the sequence alone, so that a thread can ask for its next one ahead of time.
+// One task of prefill: some panels of the query rows of a pack. It follows from the plan and the
+// sequence alone, so that a thread can ask for its next one ahead of time.
 #pragma once
 
 #include <algorithm>

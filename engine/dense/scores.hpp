@@ -52,6 +52,15 @@ struct ScoreSteps {
   }
 };
 
+/// The bias of rows of panels of this pitch, as Scores::lay_bias leaves it, for keys from
+/// first_key on.
+template <class Real>
+struct LaidBias {
+  const Real* values = nullptr;  ///< nullptr: it is read where it lies
+  std::int64_t first_key = 0;
+  std::size_t pitch = 0;
+};
+
 template <class Real>
 class Scores {
  public:
@@ -129,10 +138,11 @@ class Scores {
   /// not attend, unless `allowed` says that all do. `key` begins with the block. Pairs outside
   /// `needed` do not attend and are not computed.
   void compute(const Panel<Real>& panel, const RowsView<Real>& key, const KeyBlock& block,
-               const KeyRanges& needed, Allowed allowed, Real* scores) const {
+               const KeyRanges& needed, Allowed allowed, Real* scores,
+               const LaidBias<Real>& bias = {}) const {
     products_.scores(panel.vectors, key, needed, panel.query,
                      static_cast<std::size_t>(on_.problem.features), scores);
-    apply_options(panel, block, allowed, scores);
+    apply_options(panel, block, allowed, scores, bias);
   }
 
   /// probs[j][i] = the probability of the block's key j, of key head g, for a row_max that is
@@ -145,11 +155,11 @@ class Scores {
   }
 
   /// Takes products on to scores, through all options; the end of compute().
-  void apply_options(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed,
-                     Real* scores) const {
+  void apply_options(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed, Real* scores,
+                     const LaidBias<Real>& bias = {}) const {
     if (steps_.caps)
       on_.kernels.panels.softcap(panel.vectors, scores, block.keys, static_cast<Real>(steps_.cap));
-    if (steps_.modifies) modify(panel, block, scores);
+    if (steps_.modifies) modify(panel, block, scores, bias);
     if (allowed != Allowed::kAll) exclude(panel, block, scores);
   }
 
@@ -246,12 +256,13 @@ class Scores {
     });
   }
 
-  void modify(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const {
+  void modify(const Panel<Real>& panel, const KeyBlock& block, Real* scores,
+              const LaidBias<Real>& bias) const {
     if (on_.args.alibi_slopes != nullptr) add_alibi(panel, block, scores);
-    if (panel.bias != nullptr)
-      add_values(
-          panel.bias + (block.begin - panel.bias_begin) * static_cast<std::int64_t>(panel.pitch),
-          block.keys * panel.pitch, scores);
+    // Shorter sequences of a batch may have fewer vectors than the panel that was laid out.
+    if (bias.values != nullptr && bias.pitch == panel.pitch)
+      add_values(bias.values + static_cast<std::size_t>(block.begin - bias.first_key) * bias.pitch,
+                 block.keys * bias.pitch, scores);
     else if (on_.args.bias != nullptr)
       add_bias(panel, block, static_cast<Real>(steps_.unit), scores);
     if (on_.args.score_function != nullptr) call_function(panel, block, scores);
@@ -355,14 +366,9 @@ class Scores {
     // Limits far from the block are rounded, and stay far from it.
     alignas(kAlignment) Real first[kMaxPanel] = {};
     alignas(kAlignment) Real limit[kMaxPanel] = {};
-    const std::int64_t origin = panel.query_row(0);
-    const auto first_of_origin =
-        static_cast<Real>(origin - block.begin + on_.sequence.limits.first);
-    const auto limit_of_origin = static_cast<Real>(origin - block.begin + on_.sequence.limits.end);
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t) {
-      const auto further = static_cast<Real>(row - origin);
-      first[i] = first_of_origin + further;
-      limit[i] = limit_of_origin + further;
+      first[i] = static_cast<Real>(on_.sequence.first_key(row) - block.begin);
+      limit[i] = static_cast<Real>(on_.sequence.end_key(row) - block.begin);
     });
     on_.kernels.panels.mask(panel.vectors, scores, block.keys, first, limit);
   }

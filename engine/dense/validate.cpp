@@ -1,5 +1,6 @@
-// Fills in a descriptor's defaults and refuses what makes no sense, in it and in the arguments of a
-// run; and finds out what these say about each sequence of the batch.
+// Fills in a descriptor's defaults and refuses requests that make no sense, in it and in the
+// arguments of a run; finds out what these say about each sequence of the batch; and names the
+// options in force for HEED_VERBOSE.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -264,6 +265,27 @@ void check_options(const Problem& p, const heed_attention_args& args) {
     refuse("args.score_user is given; it must be NULL without args.score_function");
 }
 
+// ---- Words for HEED_VERBOSE ---------------------------------------------------------------------
+
+void add_types(const Problem& p, Text& text) {
+  const ElementType types[4] = {p.query.type, p.key.type, p.value.type, p.out.type};
+  bool plain = true;
+  for (const ElementType type : types) plain = plain && type == ElementType::kF32;
+  if (!plain)
+    text.add(" %s,%s,%s->%s", name_of(types[0]), name_of(types[1]), name_of(types[2]),
+             name_of(types[3]));
+}
+
+void add_positions(const Problem& p, Text& text) {
+  // The offset of full-length sequences: at the bottom right shorter ones have their own.
+  const std::int64_t offset = p.limits(p.query_length, p.key_length).offset;
+  const bool causal = p.right == 0;
+  if (causal) text.add(" causal");
+  if (p.offset_given) text.add(causal ? "%+lld" : " offset=%lld", lld(offset));
+  if (!causal && p.right != kUnbounded) text.add(" right=%lld", lld(p.right));
+  if (p.left != kUnbounded) text.add(" left=%lld", lld(p.left));
+}
+
 }  // namespace
 
 void check_page_rows(std::int64_t rows) {
@@ -335,6 +357,36 @@ Sequence sequence_of(const Problem& p, const heed_attention_args& args, std::int
   s.page_rows = p.page_rows;
   s.limits = p.limits(s.query_length, s.key_length);
   return s;
+}
+
+Text sizes_of(const Problem& p) {
+  Text text;
+  text.add("B%lld H%lld Hkv%lld Lq%lld Lkv%lld D%lld Dv%lld", lld(p.batch), lld(p.query_heads),
+           lld(p.key_heads), lld(p.query_length), lld(p.key_length), lld(p.features),
+           lld(p.value_features));
+  return text;
+}
+
+Text options_of(const Problem& p, const heed_attention_args& args) {
+  Text text;
+  add_types(p, text);
+  add_positions(p, text);
+  text.add_if(args.cu_seqlens_q != nullptr || args.cu_seqlens_k != nullptr, " packed");
+  text.add_if(args.key_lengths != nullptr, " lengths");
+  if (p.pages > 0) text.add(" pages=%lldx%lld", lld(p.pages), lld(p.page_rows));
+  text.add_if(args.mask != nullptr, " mask");
+  if (p.softcap > 0) text.add(" softcap=%g", p.softcap);
+  text.add_if(args.alibi_slopes != nullptr, " alibi");
+  text.add_if(args.bias != nullptr, " bias");
+  text.add_if(args.score_function != nullptr, " function");
+  if (p.temperature != 1) text.add(" temperature=%g", p.temperature);
+  text.add_if(p.hard, " hard");
+  text.add_if(args.sinks != nullptr, " sinks");
+  text.add_if(args.lse != nullptr, " lse");
+  if (p.weights_point != HEED_WEIGHTS_NONE)
+    text.add(" weights=%d", static_cast<int>(p.weights_point));
+  text.add_if(p.sum_columns, " columns");
+  return text;
 }
 
 }  // namespace heed

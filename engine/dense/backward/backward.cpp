@@ -1,4 +1,4 @@
-// Gradients of attention: scores are computed again, panel by panel as in prefill.cpp, and become
+// Gradients of attention: scores are computed again, panel by panel as in attention.cpp, and become
 // probabilities by the log-sum-exp that the forward run left.
 //
 //   for each split of a pack's query rows (or all of them, one after the other: a task)
@@ -296,11 +296,7 @@ void run_plan(const heed_attention_backward_plan& plan, const heed_attention_bac
     using Real = decltype(real);
     const Backward<Real> backward(plan, args, space);
     const auto each = [&](std::int64_t count, auto&& function) {
-      parallel_for(plan.context->threads, {count, 1, plan.workers},
-                   [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                     std::byte* const slab = space + worker * plan.slab_bytes;
-                     for (std::int64_t task = begin; task < end; ++task) function(task, slab);
-                   });
+      each_task(plan, count, 1, space, function);
     };
     const auto bias = [&](std::int64_t tile, std::byte* slab) {
       return BiasTile<Real>(plan, args, tile, slab);

@@ -113,7 +113,7 @@ class BiasTile {
       const auto before = static_cast<std::size_t>(block.begin - first_key_);
       fits = fits && scores.lay_bias(panel, block, lanes + before * panel.pitch);
     });
-    if (fits) laid_pitch_ = panel.pitch;
+    if (fits) laid_ = {lanes, first_key_, panel.pitch};
   }
 
   /// Sums [keys][pitch] of a part of the repeats.
@@ -141,17 +141,13 @@ class BiasTile {
   /// The panels [begin, end) of a head.
   void add_head(const PackRows<Real>& rows, std::int64_t begin, std::int64_t end,
                 Real* sums) const {
-    const ScoreGradients<Real> gradients(rows);
+    const ScoreGradients<Real> gradients(rows, laid_);
     const Reader<Real> reader(rows, gradients.scores());
     for (std::int64_t p = begin; p < end; ++p) {
       const std::int64_t first = p * pitch_;
       const std::int64_t count = std::min(pitch_, rows.on.sequence.query_length - first);
       if (count <= 0) return;
-      GradPanel<Real> panel = reader.panel(first, count, {0, 0, 0, count});
-      if (panel.pitch == laid_pitch_) {  // shorter sequences of a batch may have fewer vectors
-        panel.bias = buffer(&BackwardSlab::bias_lanes);
-        panel.bias_begin = first_key_;
-      }
+      const GradPanel<Real> panel = reader.panel(first, count, {0, 0, 0, count});
       const Real* grad_out[kMaxPanel];
       reader.read(panel, grad_out);
       const bool one = repeats(BiasTiling::kKeys);
@@ -201,7 +197,7 @@ class BiasTile {
   const BiasTiling tiling_{plan_};
   std::int64_t panel_, head_, batch_;  ///< the first that it repeats over
   std::int64_t first_key_, keys_;      ///< of the bias
-  std::size_t laid_pitch_ = 0;         ///< of the bias in lanes; 0: it is not there
+  LaidBias<Real> laid_;
 };
 
 }  // namespace heed

@@ -1,4 +1,4 @@
-// What gradients are computed from, a panel of query rows and a tile of keys at a time.
+// The panels of query rows and the tiles of keys from which gradients are computed.
 #pragma once
 
 #include <algorithm>
@@ -85,8 +85,8 @@ struct GradPanel : Panel<Real> {
   bool* finite;     ///< whether a probability of 0 times any of this is 0
 };
 
-/// Panels of rows side by side that have come to the same keys. What they add to the sums of these
-/// is one product, because each of them alone is not deep: sums come and go from the caches.
+/// Panels of rows side by side that have come to the same keys. They add to the sums of these keys
+/// in one product, because each of them alone is not deep: sums come and go from the caches.
 template <class Real>
 struct PanelRun {
   static constexpr std::int64_t kMost = 8;

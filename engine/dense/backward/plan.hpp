@@ -81,6 +81,9 @@ struct heed_attention_backward_plan {
 
   std::size_t workspace_bytes() const { return bytes; }
 
+  std::byte* slab_in(std::byte* workspace, std::uint32_t worker) const {
+    return workspace + worker * slab_bytes;
+  }
   /// In a thread's slab: that of the attention, then its own.
   template <class Real>
   Real* buffer(std::byte* both, std::size_t heed::BackwardSlab::*offset) const {

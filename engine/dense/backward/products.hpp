@@ -1,4 +1,4 @@
-// What a block of keys adds to the gradients of queries, keys and values.
+// The share of a block of keys in the gradients of queries, keys and values.
 #pragma once
 
 #include <algorithm>

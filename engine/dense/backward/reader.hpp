@@ -200,8 +200,7 @@ class Reader {
     alignas(kAlignment) Real row_max[kMaxPanel];
     alignas(kAlignment) Real row_sum[kMaxPanel];
     const auto* const sinks = static_cast<const Real*>(on_.args.sinks);
-    Panel<Real> all = panel;  // of all keys: a bias that is laid out is of some
-    all.bias = nullptr;
+    Panel<Real> all = panel;
     all.state = {row_max, row_sum, nullptr, true};
     all.begin_sums(sinks);
     each_block(panel.key_begin, panel.key_end, products_.key_block, [&](const KeyBlock& block) {
@@ -230,8 +229,8 @@ class Reader {
     });
   }
 
-  /// [columns][row][pitch], or of pairs [columns][pair of rows][pitch]. What becomes pairs was
-  /// bfloat16.
+  /// [columns][row][pitch], or of pairs [columns][pair of rows][pitch]. Numbers that
+  /// become pairs were bfloat16.
   void lay_in_columns(const GradPanel<Real>& panel, const Real* const* rows, std::size_t features,
                       Real* to) const {
     const std::size_t count = panel.rows;

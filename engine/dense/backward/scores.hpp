@@ -9,7 +9,8 @@ namespace heed {
 template <class Real>
 class ScoreGradients {
  public:
-  explicit ScoreGradients(const PackRows<Real>& rows) : rows_(rows) {}
+  explicit ScoreGradients(const PackRows<Real>& rows, const LaidBias<Real>& bias = {})
+      : rows_(rows), bias_(bias) {}
   ScoreGradients(const ScoreGradients&) = delete;
   ScoreGradients& operator=(const ScoreGradients&) = delete;
 
@@ -26,7 +27,7 @@ class ScoreGradients {
     const std::size_t count = block.keys * panel.pitch;
     const RowsView<Real> keys = from_row(tile.key, block.begin - tile.begin);
     const KeyRanges all = all_keys(block.keys);
-    scores_.compute(panel, keys, block, all, allowed, scores);
+    scores_.compute(panel, keys, block, all, allowed, scores, bias_);
     rows_.products().scores(panel.vectors, from_row(tile.value, block.begin - tile.begin), all,
                             panel.grad_out, static_cast<std::size_t>(on_.problem.value_features),
                             gradients);
@@ -116,6 +117,7 @@ class ScoreGradients {
   }
 
   const PackRows<Real>& rows_;
+  const LaidBias<Real> bias_;
   const AttentionThread<Real>& on_ = rows_.on;
   const Parts parts_ = pairs_if(rows_.pairs);
   const heed_attention_args plain_args_ = without_function(on_.args);
