@@ -371,7 +371,7 @@ typedef enum heed_weights_point {
  *   s     = s - alibi_slopes[h] * |i + offset - j|    if slopes are given
  *   s     = s + bias[b, h, i, j]                      if a bias is given
  *   s     = what score_function makes of it           if one is given
- *   s     = -inf where mask, causal, window or key length exclude j, or the bias is -inf
+ *   s     = -inf where mask, causal, window, first key or key length exclude j, or bias is -inf
  *   p     = softmax(s / temperature)                  over j, sinks[h] in the denominator
  *   out_i = sum of p_j v_j
  *
@@ -524,11 +524,13 @@ typedef struct heed_attention_args {
   const float* key_scales;    /* only with a key of 8 bits: of HEED_DTYPE_I8 one per row, see
                                  desc.key_scales; of HEED_DTYPE_F8_E4M3 one number for all */
   const float* value_scales;  /* likewise of value */
+  const int32_t* first_keys;  /* [batch], the first key that rows of a sequence attend, each 0 to its
+                                 number of keys; NULL: 0 */
 } heed_attention_args;
 #define HEED_ATTENTION_ARGS_INIT                                                              \
   {                                                                                           \
     (uint32_t)sizeof(heed_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL          \
   }
 
 /* ---- Dense attention: plan and run --------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/audit/audit.hpp"
+#include "engine/dense/operands.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {
@@ -187,8 +188,11 @@ void tell_odd_options(const AuditedAttention& of) {
   tell_odd_scale(of);
   tell_odd_offsets(of, {"cu_seqlens_q", args.cu_seqlens_q, "packed_queries", p.packed_queries});
   tell_odd_offsets(of, {"cu_seqlens_k", args.cu_seqlens_k, "packed_keys", p.packed_keys});
-  if (args.key_lengths != nullptr && looks_like_halves(args.key_lengths, p.batch, false))
-    tell_halves(of, "key_lengths");
+  for (const Operand<Problem>& row : kAttentionOperands) {
+    if (row.axes != sequence_axes) continue;
+    const auto* const numbers = static_cast<const std::int32_t*>(row.pointer_in(&args));
+    if (numbers != nullptr && looks_like_halves(numbers, p.batch, false)) tell_halves(of, row.name);
+  }
   tell_odd_mask(of);
   if (p.key_length > 0) tell_rows_without_keys(of);
   tell_keys_without_rows(of);

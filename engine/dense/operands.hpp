@@ -123,6 +123,7 @@ inline constexpr Operand<Problem> kAttentionOperands[] = {
     option(TENSOR(mask), score_axes),
     option(TENSOR(bias), score_axes).told(Odd::kNotFiniteUnlessMasked),
     option(VECTOR(key_lengths), sequence_axes),
+    option(VECTOR(first_keys), sequence_axes),
     option(VECTOR(cu_seqlens_q), offset_axes).only(kQueriesArePacked),
     option(VECTOR(cu_seqlens_k), offset_axes).only(kKeysArePacked),
     option(VECTOR(block_table), table_axes).only(kInPages),

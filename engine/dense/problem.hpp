@@ -90,6 +90,7 @@ struct Sequence {
   std::int64_t batch;
   std::int64_t query_begin, query_length;  ///< begins at 0 if it is empty or not packed
   std::int64_t key_begin, key_length;
+  std::int64_t first_attended;  ///< key: no row attends the keys before it
   const std::int32_t* pages;    ///< where keys lie, see key_row(); nullptr: one after the other
   std::int64_t page_rows;
   Limits limits;
@@ -127,7 +128,7 @@ struct Sequence {
 
  private:
   std::int64_t within(std::int64_t j) const {
-    return j < 0 ? 0 : (j < key_length ? j : key_length);
+    return j < first_attended ? first_attended : (j < key_length ? j : key_length);
   }
 };
 

@@ -188,11 +188,14 @@ void check_lengths(const Problem& p, const heed_attention_args& args) {
                 "query_length", p.query_length);
   check_offsets("cu_seqlens_k", args.cu_seqlens_k, p.batch, "packed_keys", p.packed_keys,
                 "key_length", p.key_length);
-  if (args.key_lengths == nullptr) return;
-  for (std::int64_t b = 0; b < p.batch; ++b)
-    if (args.key_lengths[b] < 0 || args.key_lengths[b] > keys_at_hand(p, args, b))
-      refuse("args.key_lengths[%lld] is %d; it must be 0 to %lld", lld(b), args.key_lengths[b],
-             lld(keys_at_hand(p, args, b)));
+  const auto check = [&](const char* field, const std::int32_t* keys, auto&& most_of) {
+    for (std::int64_t b = 0; keys != nullptr && b < p.batch; ++b)
+      if (const std::int64_t most = most_of(b); keys[b] < 0 || keys[b] > most)
+        refuse("args.%s[%lld] is %d; it must be 0 to %lld", field, lld(b), keys[b], lld(most));
+  };
+  check("key_lengths", args.key_lengths, [&](std::int64_t b) { return keys_at_hand(p, args, b); });
+  check("first_keys", args.first_keys,
+        [&](std::int64_t b) { return sequence_of(p, args, b).key_length; });
 }
 
 /// The entries that sequences need. Entries past their lengths are not read.
@@ -353,6 +356,7 @@ Sequence sequence_of(const Problem& p, const heed_attention_args& args, std::int
   if (args.cu_seqlens_k != nullptr && keys_at_hand(p, args, b) > 0)
     s.key_begin = args.cu_seqlens_k[b];
   s.key_length = args.key_lengths != nullptr ? args.key_lengths[b] : keys_at_hand(p, args, b);
+  s.first_attended = args.first_keys != nullptr ? args.first_keys[b] : 0;
   if (args.block_table != nullptr) s.pages = args.block_table + b * p.table_stride;
   s.page_rows = p.page_rows;
   s.limits = p.limits(s.query_length, s.key_length);
@@ -373,6 +377,7 @@ Text options_of(const Problem& p, const heed_attention_args& args) {
   add_positions(p, text);
   text.add_if(args.cu_seqlens_q != nullptr || args.cu_seqlens_k != nullptr, " packed");
   text.add_if(args.key_lengths != nullptr, " lengths");
+  text.add_if(args.first_keys != nullptr, " first_keys");
   if (p.pages > 0) text.add(" pages=%lldx%lld", lld(p.pages), lld(p.page_rows));
   text.add_if(args.mask != nullptr, " mask");
   if (p.softcap > 0) text.add(" softcap=%g", p.softcap);

@@ -258,6 +258,7 @@ void check_attention(const Plan& plan, const heed_attention_args& args) {
                 {"weights", args.weights != nullptr},
                 {"column_sums", args.column_sums != nullptr},
                 {"block_table", args.block_table != nullptr},
+                {"first_keys", args.first_keys != nullptr},
                 {"key_scales", args.key_scales != nullptr},
                 {"value_scales", args.value_scales != nullptr}};
   for (const auto& other : others)

@@ -110,7 +110,8 @@ constexpr Schema kAttentionDesc =
 constexpr Schema kAttentionArgs =
     "struct_size/4 reserved/4 query/p key/p value/p out/p mask/p bias/p key_lengths/p "
     "cu_seqlens_q/p cu_seqlens_k/p alibi_slopes/p sinks/p score_function/p score_user/p "
-    "weight_rows/p lse/p weights/p column_sums/p block_table/p key_scales/p value_scales/p";
+    "weight_rows/p lse/p weights/p column_sums/p block_table/p key_scales/p value_scales/p "
+    "first_keys/p";
 constexpr Schema kBlockDesc =
     "struct_size/4 combine/4 attention/p width_query width_key width_out input_query/L input_key/L "
     "out/L w_query/M w_key/M w_value/M w_out/M bias_dtype/4 keep/4";

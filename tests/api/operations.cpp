@@ -145,6 +145,7 @@ void add_options(Table& t, const heed_attention_desc& d) {
   t.input("mask", scores_of(d)).dtype = kByte;
   t.input("bias", scores_of(d));
   t.list("key_lengths", d.batch, kI32);
+  t.list("first_keys", d.batch, kI32);
   t.list("cu_seqlens_q", one_more(d.batch), kI32);
   t.list("cu_seqlens_k", one_more(d.batch), kI32);
   t.list("block_table", d.pages > 0 ? d.batch : 0, kI32);

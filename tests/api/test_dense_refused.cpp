@@ -278,6 +278,9 @@ TEST_CASE("offsets of packed rows start at 0 or later, never fall, and end in ti
     args.key_lengths[1] = 6 | -2147483648 => must be 0 to 5
     args.key_lengths = {0 0} => ok
     args.key_lengths = {5 5} => ok
+    args.first_keys = {-1 0} => args.first_keys[0] is -1; it must be 0 to 5
+    args.key_lengths = {5 2}, args.first_keys = {5 3} => args.first_keys[1] is 3; it must be 0 to 2
+    args.key_lengths = {5 2}, args.first_keys = {5 2} => ok
     with pack_queries:
     args.cu_seqlens_q[0] = -1 | -2147483648 | 7 => must be 0 to 6
     args.cu_seqlens_q[0] = 4 => args.cu_seqlens_q[1] is 3; it must be 4 to 6

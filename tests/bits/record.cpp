@@ -30,7 +30,7 @@ std::string line_of(const Numbers& numbers, std::size_t i) {
 
 void Record::begin_run(const std::string& name) {
   constexpr std::uint64_t kBasis = 0xcbf29ce484222325U;
-  runs_.push_back({name, kBasis});
+  runs_.push_back({name, kBasis, true});
   if (keeps_) text_ += name + "\n";
 }
 
@@ -46,6 +46,8 @@ void Record::add(const char* name, const Numbers& numbers) {
 }
 
 void Record::add(const char* name, const std::string& words) {
+  // Of a field that came after it, an older library can only say that it does not know it.
+  if (words.find("; this library knows ") != std::string::npos) runs_.back().known = false;
   mix(name);
   mix(words);
   if (keeps_) text_ += std::string("  ") + name + ": " + words + "\n";
@@ -64,7 +66,7 @@ std::string Record::line() const {
   for (const Run& run : runs_) {
     char hash[24];
     std::snprintf(hash, sizeof hash, "=%016" PRIx64 " ", run.hash);
-    line += run.name + hash;
+    line += run.name + (run.known ? hash : "=unknown ");
   }
   return line + "| " + description_;
 }

@@ -26,7 +26,8 @@ class Record {
   /// The status, and of a refusal its message, in which addresses count for nothing.
   void add(const char* call, heed_status status);
 
-  /// "avx2=0123456789abcdef ... | description"
+  /// "avx2=0123456789abcdef ... | description"; "avx2=unknown" of a request that the library is too
+  /// old for.
   std::string line() const;
   /// One number or text a line, under the run and output that it belongs to.
   const std::string& numbers() const { return text_; }
@@ -35,6 +36,7 @@ class Record {
   struct Run {
     std::string name;
     std::uint64_t hash;
+    bool known;  ///< to the library, by all fields that it was given
   };
   void mix(std::uint64_t bits);
   void mix(const std::string& words);

@@ -145,7 +145,8 @@ def compare_area(program, libraries, area, seeds, progress):
             if old[0].keys() != new[0].keys():
                 raise Failure(f"the libraries have other instruction sets: {' '.join(old[0])} and "
                               f"{' '.join(new[0])}; HEED_TEST_ISA chooses one")
-            runs = [run for run in old[0] if old[0][run] != new[0][run]]
+            runs = [run for run in old[0]
+                    if old[0][run] != new[0][run] and "unknown" not in (old[0][run], new[0][run])]
             if runs or old[1] != new[1]:
                 different.append((seed, runs, new[1]))
             progress.tell(f"{area:8} {seed - seeds[0] + 1:6} of {len(seeds)}, "

@@ -64,6 +64,9 @@ Problem alone(Problem& p, Index b) {
   if (q.desc.causal == HEED_CAUSAL_NONE && q.desc.alignment == HEED_ALIGNMENT_DEFAULT)
     q.desc.alignment = HEED_ALIGNMENT_TOP_LEFT;
   q.sinks = p.sinks;
+  for (const IndexList& list : kIndexLists)
+    if (list.says_attended && !(p.*list.indices).empty())
+      q.*list.indices = {(p.*list.indices)[static_cast<std::size_t>(b)]};
   cut(p.mask, s, b, [&](const Axes& shape) -> Tensor& { return q.add_mask(shape); });
   cut(p.bias, s, b,
       [&](const Axes& shape) -> Tensor& { return q.add_bias(shape, p.desc.bias.dtype); });

@@ -71,10 +71,8 @@ std::optional<Block> small_block(Draw& draw, heed_multihead_desc d, heed_attenti
 }
 
 bool spoil(Draw& draw, Problem& p) {
-  bool spoilt = spoil(draw, p.cu_seqlens_q);
-  spoilt = spoil(draw, p.cu_seqlens_k) || spoilt;
-  spoilt = spoil(draw, p.key_lengths) || spoilt;
-  spoilt = spoil(draw, p.block_table) || spoilt;
+  bool spoilt = false;
+  for (const IndexList& list : kIndexLists) spoilt = spoil(draw, p.*list.indices) || spoilt;
   if (!p.block_table.empty() && draw.one_in(16)) {
     p.block_table[draw.index(p.block_table.size())] =
         static_cast<std::int32_t>(p.desc.pages);  // the first that is none

@@ -186,6 +186,11 @@ TEST_CASE("what one rank alone gets wrong in a run") {
           c.args.key_lengths = kLengths;
         },
         "args.key_lengths is given; desc.tensors of the plan lacks HEED_MPI_KEY_LENGTHS (16)"},
+       {[](Call& c) {
+          static constexpr std::int32_t kFirst[] = {1};
+          c.args.first_keys = kFirst;
+        },
+        "args.first_keys is given, which is not supported over ranks", kUnsupported},
        {[](Call& c) { c.args.score_function = [](void*, const heed_score_tile*) {}; },
         "args.score_function is given, which is not supported over ranks", kUnsupported}});
 }

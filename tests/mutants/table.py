@@ -121,6 +121,8 @@ MUTANTS = [
     Mutant("fused-past-limit", "keys that only some rows attend are weighed by all", DENSE,
            "const std::int64_t whole_end = std::min(panel.whole_end - block.begin, keys);",
            "const std::int64_t whole_end = keys;"),
+    Mutant("padding-attended", "rows attend keys before the first one of their sequence", DENSE,
+           "j < first_attended ? first_attended :", "j < 0 ? 0 :"),
     Mutant("leak", "a NaN in a value reaches rows that may not attend it", DENSE,
            "if (!may_leak(panel) ||", "if (true ||"),
     Mutant("isolated", "a NaN in a value reaches all rows once one may attend it", DENSE,

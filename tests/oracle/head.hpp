@@ -57,6 +57,7 @@ class Head {
   /// Whether masks, causal, window, lengths and a bias of -inf let row i attend key j.
   bool attends(Index i, Index j) const {
     if (!in_window(d_, sequence_, i, j)) return false;
+    if (a_.first_keys != nullptr && j < a_.first_keys[b_]) return false;
     if (a_.mask != nullptr && mask_.at(b_, h_, i, j) == 0) return false;
     return a_.bias == nullptr || bias(i, j) != -kInfinite<Wide>;
   }

@@ -240,10 +240,7 @@ heed_attention_args Problem::args() {
   if (value_scales) args.value_scales = static_cast<const float*>(value_scales->data());
   if (mask) args.mask = static_cast<const std::uint8_t*>(mask->data());
   if (bias) args.bias = bias->data();
-  args.key_lengths = data_or_null(key_lengths);
-  args.cu_seqlens_q = data_or_null(cu_seqlens_q);
-  args.cu_seqlens_k = data_or_null(cu_seqlens_k);
-  args.block_table = data_or_null(block_table);
+  for (const IndexList& list : kIndexLists) args.*list.argument = data_or_null(this->*list.indices);
   args.alibi_slopes = slopes.data(is_float64(desc));
   args.sinks = sinks.data(is_float64(desc));
   args.weight_rows = data_or_null(weight_rows);
@@ -325,9 +322,8 @@ std::string line_of(const heed_attention_desc& d) {
 
 std::string line_of(const Problem& p) {
   std::string line = line_of(p.desc) + shape_line("mask", p.mask) + shape_line("bias", p.bias);
-  line += list_of("cu_seqlens_q", p.cu_seqlens_q) + list_of("cu_seqlens_k", p.cu_seqlens_k);
-  line += list_of("block_table", p.block_table) + list_of("key_lengths", p.key_lengths) +
-          list_of("slopes", p.slopes.numbers) + list_of("sinks", p.sinks.numbers) +
+  for (const IndexList& list : kIndexLists) line += list_of(list.name, p.*list.indices);
+  line += list_of("slopes", p.slopes.numbers) + list_of("sinks", p.sinks.numbers) +
           list_of("weight_rows", p.weight_rows);
   if (p.function.call != nullptr) line += std::string(" function ") + p.function.name;
   if (p.lse) line += std::string(" lse ") + name_of_dtype(p.desc.lse.dtype);

@@ -168,7 +168,7 @@ class Problem {
   std::optional<Tensor> key_scales, value_scales;  ///< where keys, or values, are of 8 bits
   std::optional<Tensor> mask, bias;
   std::optional<Tensor> lse, weights, column_sums;
-  std::vector<std::int32_t> cu_seqlens_q, cu_seqlens_k, key_lengths, block_table;
+  std::vector<std::int32_t> cu_seqlens_q, cu_seqlens_k, key_lengths, first_keys, block_table;
   RealArray slopes, sinks;  ///< .numbers: one per query head, or none
   ScoreFunction function;
   std::vector<std::int64_t> weight_rows;
@@ -182,6 +182,22 @@ class Problem {
   std::vector<Tensor*> written_tensors();
 
   std::size_t misalign_;  ///< of what is added
+};
+
+/// A list of int32 among the arguments of a run, whose name is the same in Python.
+struct IndexList {
+  const char* name;
+  std::vector<std::int32_t> Problem::*indices;
+  const std::int32_t* heed_attention_args::*argument;
+  /// Says which of a sequence's keys its rows attend: a number for each. Over ranks none may.
+  bool says_attended = false;
+};
+inline constexpr IndexList kIndexLists[] = {
+    {"cu_seqlens_q", &Problem::cu_seqlens_q, &heed_attention_args::cu_seqlens_q},
+    {"cu_seqlens_k", &Problem::cu_seqlens_k, &heed_attention_args::cu_seqlens_k},
+    {"key_lengths", &Problem::key_lengths, &heed_attention_args::key_lengths},
+    {"block_table", &Problem::block_table, &heed_attention_args::block_table},
+    {"first_keys", &Problem::first_keys, &heed_attention_args::first_keys, true},
 };
 
 /// What its four tensors are made of; the descriptor may leave sizes at their defaults.

@@ -351,6 +351,7 @@ class Arrays {
     const bool alike = d.packed_queries == d.packed_keys && d.query_length == d.key_length;
     if (alike && !draw_.one_in(4)) p_.cu_seqlens_k = p_.cu_seqlens_q;
     if (draw_.one_in(4)) draw_lengths();
+    draw_first_keys();
   }
 
   /// Sequences of at most `longest` rows, one of them as long as that if there is room, some of
@@ -378,6 +379,25 @@ class Arrays {
                                        : p_.cu_seqlens_k[b + 1] - p_.cu_seqlens_k[b];
       const std::int64_t length = draw_.one_in(5) ? 0 : draw_.integer(0, longest);
       p_.key_lengths.push_back(static_cast<std::int32_t>(draw_.one_in(4) ? longest : length));
+    }
+  }
+
+  /// Some keys of padding, or nothing else. They follow from the sizes, so that problems without
+  /// them are drawn as they were before there were any.
+  void draw_first_keys() {
+    const heed_attention_desc& d = p_.desc;
+    std::uint64_t salt = 0xf125;
+    for (const std::int64_t size : {d.batch, d.query_heads, d.query_length, d.key_length,
+                                    d.features, d.value_features, d.packed_keys})
+      salt = salt * 1000003 + static_cast<std::uint64_t>(size);
+    Random random(salt);
+    if (random.integer(0, 5) != 0) return;
+    const heed_attention_args args = p_.args();
+    for (std::int64_t b = 0; b < d.batch; ++b) {
+      const std::int64_t keys = sequence_of(d, args, b).keys;
+      const bool few = random.integer(0, 1) == 0;
+      p_.first_keys.push_back(static_cast<std::int32_t>(
+          random.integer(0, few ? std::min<std::int64_t>(keys, 9) : keys)));
     }
   }
 
@@ -569,6 +589,7 @@ std::vector<const char*> options_of(const Problem& p) {
   option("sinks", !p.sinks.numbers.empty());
   option("window", p.desc.window != 0);
   option("key lengths", !p.key_lengths.empty());
+  option("first keys", !p.first_keys.empty());
   option("packed queries", p.desc.packed_queries > 0);
   option("packed keys", p.desc.packed_keys > 0);
   option("pages", p.desc.pages > 0);

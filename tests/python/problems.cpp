@@ -137,9 +137,8 @@ void say_options(Members& call, const Problem& p) {
   if (p.bias) call.add("bias", array(*p.bias, {0, 1, 2, 3}));
   call.add_some("alibi_slopes", p.slopes.numbers);
   call.add_some("sinks", p.sinks.numbers);
-  call.add_some("key_lengths", p.key_lengths);
-  call.add_some("cu_seqlens_q", p.cu_seqlens_q);
-  call.add_some("cu_seqlens_k", p.cu_seqlens_k);
+  for (const IndexList& list : kIndexLists)
+    if (list.indices != &Problem::block_table) call.add_some(list.name, p.*list.indices);
   if (d.packed_queries > 0) call.add("max_seqlen_q", said(d.query_length));
   if (d.packed_keys > 0 || d.pages > 0) call.add("max_seqlen_k", said(d.key_length));
   if (p.function.call != nullptr)

@@ -13,17 +13,17 @@ import pytest
 from problems import problems
 
 import heed
+from heed.options import ResultOptions
 
 CONTEXT = heed.Context(threads=1, executor="serial", product="heed")
 COUNT = 400  # of each operation
 NUMBERS = ("alibi_slopes", "sinks", "head_weights")
-INDICES = ("key_lengths", "cu_seqlens_q", "cu_seqlens_k", "block_table", "weight_rows")
+INDICES = {n for n, kind in ResultOptions.__annotations__.items() if "Sequence[int]" in str(kind)}
 MEANING_TRUE = [("causal", "top_left"), ("return_weights", "probabilities")]
 # What calls of a plan are given anew.
 TENSORS = {
     *("query", "key", "value", "data", "edge_data", "edge_bias", "attn_mask", "bias", "out"),
-    *("alibi_slopes", "sinks", "key_lengths", "cu_seqlens_q", "cu_seqlens_k", "block_table"),
-    *("key_scales", "value_scales"),
+    *("alibi_slopes", "sinks", "key_scales", "value_scales", *(INDICES - {"weight_rows"})),
 }
 PLANS = {
     "attention": heed.plan,

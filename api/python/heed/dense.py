@@ -72,6 +72,8 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
         temperature: above 0; infinity weighs all attended keys alike. 1 unless given.
         hard: weight 1 at the largest score, of equal ones at the first key.
         key_lengths: ``[batch]``, how many keys each batch item has; others are not read.
+        first_keys: ``[batch]``, the first key that rows of a batch item attend, where padding is on
+            the left.
         cu_seqlens_q: ``[batch + 1]``, where sequences begin and end in a packed query
             ``[rows, heads, features]``; ``out`` is then packed too. Masks and weights are not.
             Rows of no sequence are 0 in new results, and stay as they are in the caller's ``out``.

@@ -49,6 +49,7 @@ class Options(ScoreOptions, total=False):
     """What only one process computes."""
 
     hard: bool
+    first_keys: Array | Sequence[int] | None
     cu_seqlens_q: Array | Sequence[int] | None
     cu_seqlens_k: Array | Sequence[int] | None
     max_seqlen_q: int | None
@@ -136,6 +137,7 @@ _ELSEWHERE = {
         "sinks": "attention_sinks s_aux",
         "score_function": "score_mod",
         "key_lengths": "seqused_k cache_seqlens nonpad_kv_seqlen",
+        "first_keys": "leftpad_k cache_leftpad",
         "cu_seqlens_q": "cu_seq_q cu_seqlens",
         "cu_seqlens_k": "cu_seq_k",
         "max_seqlen_q": "max_q",

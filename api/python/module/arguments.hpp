@@ -25,12 +25,17 @@ enum Use : unsigned {
   kWhere = 256,     // the context
   kGradient = 512,  // of gradients alone
   kKeep = 1024,     // for them
+  kAlone = 2048,    // not supported over ranks
 };
 constexpr unsigned kOptions = kTensor | kSetting | kAsked;
 constexpr unsigned kForward = kOptions | kOut | kWhere;
 constexpr unsigned kBackward = kOptions | kWhere | kGradient;
 
 #define HEED_ATTENDS (kOfAttention | kOfBlocks)
+/// Lists of int32, a number for each sequence: what Python calls them, C does too.
+#define HEED_PER_SEQUENCE(ARGUMENT)             \
+  ARGUMENT(key_lengths, HEED_ATTENDS | kTensor) \
+  ARGUMENT(first_keys, HEED_ATTENDS | kTensor | kAlone)
 #define HEED_PROJECTS (kOfBlocks | kOfGraphs)
 #define HEED_ARGUMENTS(ARGUMENT)                               \
   ARGUMENT(query, kOfAny | kTensor)                            \
@@ -48,20 +53,20 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
   ARGUMENT(alibi_slopes, HEED_ATTENDS | kTensor)               \
   ARGUMENT(sinks, HEED_ATTENDS | kTensor)                      \
   ARGUMENT(temperature, kOfAny | kSetting)                     \
-  ARGUMENT(hard, kOfAny | kSetting)                            \
-  ARGUMENT(key_lengths, HEED_ATTENDS | kTensor)                \
+  ARGUMENT(hard, kOfAny | kSetting | kAlone)                   \
+  HEED_PER_SEQUENCE(ARGUMENT)                                  \
   ARGUMENT(cu_seqlens_q, HEED_ATTENDS | kTensor)               \
   ARGUMENT(cu_seqlens_k, HEED_ATTENDS | kTensor)               \
-  ARGUMENT(max_seqlen_q, HEED_ATTENDS | kSetting)              \
-  ARGUMENT(max_seqlen_k, HEED_ATTENDS | kSetting)              \
-  ARGUMENT(block_table, HEED_ATTENDS | kTensor)                \
-  ARGUMENT(key_scales, HEED_ATTENDS | kTensor)                 \
-  ARGUMENT(value_scales, HEED_ATTENDS | kTensor)               \
-  ARGUMENT(score_function, HEED_ATTENDS | kSetting)            \
+  ARGUMENT(max_seqlen_q, HEED_ATTENDS | kSetting | kAlone)     \
+  ARGUMENT(max_seqlen_k, HEED_ATTENDS | kSetting | kAlone)     \
+  ARGUMENT(block_table, HEED_ATTENDS | kTensor | kAlone)       \
+  ARGUMENT(key_scales, HEED_ATTENDS | kTensor | kAlone)        \
+  ARGUMENT(value_scales, HEED_ATTENDS | kTensor | kAlone)      \
+  ARGUMENT(score_function, HEED_ATTENDS | kSetting | kAlone)   \
   ARGUMENT(return_lse, kOfAny | kAsked)                        \
-  ARGUMENT(return_weights, kOfAny | kAsked)                    \
+  ARGUMENT(return_weights, kOfAny | kAsked | kAlone)           \
   ARGUMENT(weight_rows, HEED_ATTENDS | kAsked)                 \
-  ARGUMENT(return_column_sums, HEED_ATTENDS | kAsked)          \
+  ARGUMENT(return_column_sums, HEED_ATTENDS | kAsked | kAlone) \
   ARGUMENT(keep, kOfBlocks | kKeep)                            \
   ARGUMENT(head_ranks, kOfRanks | kSetting)                    \
   ARGUMENT(flops_per_byte, kOfRanks | kSetting)                \

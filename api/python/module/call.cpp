@@ -447,14 +447,14 @@ void read_masks(Call& call, const Arguments& given) {
   }
 }
 
-void read_key_lengths(Call& call, nb::handle from) {
-  if (!from.is_valid()) return;
-  call.key_lengths = read_vector<std::int32_t>("key_lengths", from);
-  const Vector<std::int32_t>& lengths = call.key_lengths;
-  if (lengths.count != call.desc.batch)
-    refuse("key_lengths has {} numbers; it must have one for each of the {} sequences",
-           lengths.count, call.desc.batch);
-  call.args.key_lengths = lengths.data;
+const std::int32_t* read_per_sequence(const Call& call, const char* name, nb::handle from,
+                                      Vector<std::int32_t>& numbers) {
+  if (!from.is_valid()) return nullptr;
+  numbers = read_vector<std::int32_t>(name, from);
+  if (numbers.count != call.desc.batch)
+    refuse("{} has {} numbers; it must have one for each of the {} sequences", name, numbers.count,
+           call.desc.batch);
+  return numbers.data;
 }
 
 /// What 8-bit elements are to be multiplied with: one number per row, or for E4M3 one for all.
@@ -549,7 +549,9 @@ void read_scores(Call& call, const Arguments& given) {
   args.alibi_slopes = read_reals("alibi_slopes", given.alibi_slopes, call.float64(),
                                  desc.query_heads, call.alibi_slopes);
   args.sinks = read_reals("sinks", given.sinks, call.float64(), desc.query_heads, call.sinks);
-  read_key_lengths(call, given.key_lengths);
+#define HEED_READ(name, uses) args.name = read_per_sequence(call, #name, given.name, call.name);
+  HEED_PER_SEQUENCE(HEED_READ)
+#undef HEED_READ
   args.key_scales = read_scales("key_scales", "key", call.key, given.key_scales, call.packed_keys(),
                                 call.key_scales, call.key_scale, desc.key_scales);
   args.value_scales =

@@ -110,7 +110,9 @@ struct Call {
   Vector<float> value_scale;
   Reals alibi_slopes;
   Reals sinks;
-  Vector<std::int32_t> key_lengths;
+#define HEED_MEMBER(name, uses) Vector<std::int32_t> name;
+  HEED_PER_SEQUENCE(HEED_MEMBER)
+#undef HEED_MEMBER
   Vector<std::int32_t> cu_seqlens_q;
   Vector<std::int32_t> cu_seqlens_k;
   Table<std::int32_t> block_table;

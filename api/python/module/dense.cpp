@@ -69,9 +69,8 @@ void bind_dense(nb::module_& module) {
       R"(Attention of fixed shapes, strides, types and settings, made by heed.plan.
 
 A call takes query, key and value as plan did, and exactly the tensors among its options that plan
-was given (attn_mask, bias, alibi_slopes, sinks, key_lengths, cu_seqlens_q, cu_seqlens_k,
-block_table, key_scales, value_scales, out), with the same shapes, strides and types. Any threads
-may call one plan at once: it keeps a workspace for each. It keeps no tensor.
+was given, lists of numbers too, with the same shapes, strides and types. Any threads may call one
+plan at once: it keeps a workspace for each. It keeps no tensor.
 
 In C: heed_attention_plan.)");
   method(type,

@@ -146,17 +146,11 @@ nb::list rows_of(const MpiLibrary& library, std::uint32_t placement, nb::handle 
 constexpr const char* kMpiMaker = "heed.mpi.plan";
 
 void refuse_options(const Arguments& given) {
-  for (const auto& [name, option] : {std::pair{"hard", given.hard},
-                                     {"max_seqlen_q", given.max_seqlen_q},
-                                     {"max_seqlen_k", given.max_seqlen_k},
-                                     {"block_table", given.block_table},
-                                     {"key_scales", given.key_scales},
-                                     {"value_scales", given.value_scales},
-                                     {"score_function", given.score_function},
-                                     {"return_weights", given.return_weights},
-                                     {"return_column_sums", given.return_column_sums}})
-    if (option.is_valid() && option.ptr() != Py_False)
-      refuse_unsupported("{} is given, which is not supported over ranks", name);
+  for (const Argument& argument : kArguments) {
+    const nb::handle option = given.*argument.place;
+    if ((argument.uses & kAlone) != 0 && option.is_valid() && option.ptr() != Py_False)
+      refuse_unsupported("{} is given, which is not supported over ranks", argument.name);
+  }
 }
 
 /// What the plan must be told of the tensors among the arguments. Of a rank without rows there are
