@@ -115,7 +115,7 @@ Append validate(const heed_cache& cache, const heed_cache_append_desc& desc, con
           "HEED_DTYPE_F16 (4)",
           operand.desc, dtype);
     resolve_layout_of(operand, &desc, false, append);
-    check_pointer(operand, append, &append.given, false, {});
+    check_pointer(operand, append, &append.given, false, {&append.given});
   };
   check(kAppendOperands[0], desc.key.dtype);
   check(kAppendOperands[1], desc.value.dtype);

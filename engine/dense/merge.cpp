@@ -20,7 +20,7 @@ void check_parts(const char* name, const Operand<MergeProblem>& operand, const M
     Operand<MergeProblem> part = operand;
     part.args = field;
     part.pointer = 0;
-    check_pointer(part, p, &parts[k], false, {});
+    check_pointer(part, p, &parts[k], false, {&parts[k]});
   }
 }
 
