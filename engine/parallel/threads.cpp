@@ -7,8 +7,11 @@
 #if defined(__linux__)
 #include <sys/syscall.h>
 #endif
-#if __has_include(<sys/single_threaded.h>)
+#if defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 32)  // the header for an older one is an error
+#define HEED_SEES_THREADS
 #include <sys/single_threaded.h>
+#endif
 #endif
 
 #include <algorithm>
@@ -84,7 +87,7 @@ std::atomic<bool> forks_with_threads{false};  ///< the parent, whose fork is und
 thread_local bool survived_others = false;
 
 void before_fork() {
-#if __has_include(<sys/single_threaded.h>)
+#if defined(HEED_SEES_THREADS)
   forks_with_threads.store(__libc_single_threaded == 0, std::memory_order_relaxed);
 #else
   forks_with_threads.store(true, std::memory_order_relaxed);

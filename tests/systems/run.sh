@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # run.sh RELEASE [COMMAND]: README's commands on a bare Debian, on a clean clone of the last commit, to
 # their end; or another command. RELEASE is one of those in the table below. The system lies in
-# build/systems, and is used again, with what was installed there. Wants root and debootstrap.
+# build/systems, or in HEED_SYSTEMS, and is used again, with what was installed there. It sees the files
+# of the folder HEED_FILES in /files. Wants root and debootstrap.
 #
 # Of this system it takes what leads to packages: the mirror, proxies, certificates, pip's
 # configuration; and of its environment HEED_* and the compilers' launcher.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-declare -A names=([12]=bookworm [13]=trixie)
+declare -A names=([11]=bullseye [12]=bookworm [13]=trixie)
 release=${1-}
 name=${names[${release:-none}]-}
 if [ -z "$name" ]; then
@@ -17,7 +18,7 @@ if [ -z "$name" ]; then
 fi
 shift
 command=${*:-./dev run && ./dev test}
-root=$PWD/build/systems/$release
+root=${HEED_SYSTEMS:-$PWD/build/systems}/$release
 
 if [ ! -e "$root/etc/.complete" ]; then
   rm -rf "$root"
@@ -44,6 +45,8 @@ done
 
 rm -rf "$root/heed"
 git clone -q . "$root/heed"
+rm -rf "$root/files"
+[ -z "${HEED_FILES-}" ] || cp -r "$HEED_FILES" "$root/files"
 
 mapfile -t environment < <(env |
   grep -iE '^(HEED_|CMAKE_C(XX)?_COMPILER_LAUNCHER=|PIP_|[a-z]+_proxy=|[A-Z_]+_(CA_BUNDLE|CERT_FILE|CERT_DIR)=)')

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""Looks at the wheels that cmake/packaging/wheels.py built, and installs and runs them on systems and
+CPUs that they are for: `./dev wheels`.
+
+    wheels.py FOLDER [STEP ...]
+
+Steps, all unless named: files (of every wheel), here, torch (beside PyTorch of build/python-full),
+old-cpu (one without SSE4, emulated), debian-11, debian-12, debian-13 (as root).
+Last comes a table of steps and of what each ran; a step that needs what is not there is "not run".
+"""
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LARGEST = 2_500_000  # bytes of a wheel
+
+# What every Linux of a platform has. No OpenMP, no oneTBB, no C++ library.
+LIBRARIES = re.compile(r"(libc\.so\.6|lib(m|pthread|dl|rt)\.so\.\d|ld-linux-.*)$")
+
+# A right answer, by threads of the context.
+ANSWER = """
+import numpy as np
+import heed
+q, k, v = np.random.default_rng(7).standard_normal((3, 4, 300, 64))
+scores = q @ k.transpose(0, 2, 1) / 8
+weights = np.exp(scores - scores.max(2, keepdims=True))
+right = weights @ v / weights.sum(2, keepdims=True)
+for kind, bound in (np.float64, 1e-12), (np.float32, 1e-5):
+    out = heed.attention(q.astype(kind), k.astype(kind), v.astype(kind))
+    assert abs(out - right).max() < bound, abs(out - right).max()
+assert heed.info()["executors"] == ["serial", "threads"], heed.info()
+print("a right answer by", heed.info()["context"]["isa"], heed.__file__)
+"""
+
+# PyTorch's OpenMP first, then heed's threads, then both again in a child and in the parent.
+BESIDE_TORCH = """
+import os, signal
+import numpy as np, torch, heed
+torch.set_num_threads(2)
+x = torch.randn(4, 300, 64)
+def both():
+    matrices = torch.randn(400, 400) @ torch.randn(400, 400)
+    mine = heed.attention(x.numpy(), x.numpy(), x.numpy(), causal=True)
+    theirs = torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+    assert abs(theirs.numpy() - mine).max() < 1e-5
+both()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    mine = heed.attention(x.numpy(), x.numpy(), x.numpy())
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+both()
+maps = open("/proc/self/maps").read()
+assert len({line.split()[-1] for line in maps.splitlines() if "libgomp" in line}) == 1
+print("PyTorch, heed and a fork in one process")
+"""
+
+TESTS = [f"tests/python/test_{name}.py" for name in ("attention", "contexts")]
+RIGHT = "0.307790"  # that the example prints
+
+
+class NotRun(Exception):
+    pass
+
+
+def output(*command, **options):
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True,
+                          cwd=ROOT, **options)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}ended with {done.returncode}")
+    return done.stdout
+
+
+def need(program):
+    if not shutil.which(program):
+        raise NotRun(f"there is no {program}")
+
+
+def wheels(folder, tag=""):
+    found = sorted(path for path in folder.glob("heed-*.whl") if tag in path.name)
+    if not found:
+        raise NotRun(f"no wheel of {tag}")
+    return found
+
+
+def needed(path):
+    from elftools.elf.dynamic import DynamicSection
+    from elftools.elf.elffile import ELFFile
+    with open(path, "rb") as file:
+        for section in ELFFile(file).iter_sections():
+            if isinstance(section, DynamicSection):
+                return [tag.needed for tag in section.iter_tags("DT_NEEDED")]
+    return []
+
+
+def files(folder):
+    for wheel in wheels(folder):
+        size = wheel.stat().st_size
+        assert size < LARGEST, f"{wheel.name} has {size} bytes"
+        with zipfile.ZipFile(wheel) as packed, tempfile.TemporaryDirectory() as temporary:
+            module, = (name for name in packed.namelist() if ".so" in name)
+            assert {"heed/_heed.pyi", "heed/py.typed"} <= set(packed.namelist())
+            libraries = needed(packed.extract(module, temporary))
+        strange = [name for name in libraries if not LIBRARIES.match(name)]
+        assert not strange, f"{wheel.name} needs {strange}"
+        shown = " ".join(output("auditwheel", "show", wheel).split())
+        tag = re.search(r'following platform tag: "([^"]+)"', shown)
+        promised = wheel.stem.rsplit("-", 1)[1]
+        assert tag, shown
+        # The oldest system that will do, which may be older than the promised one.
+        kind, version, architecture = re.match(r"(\w+?linux)_(\d+_\d+)_(\w+)", tag[1]).groups()
+        assert promised.startswith(kind) and promised.endswith(architecture), shown
+        old, new = (tuple(map(int, re.search(r"linux_(\d+)_(\d+)", name).groups()))
+                    for name in (tag[1], promised))
+        assert old <= new, f"{wheel.name} works from {tag[1]} on only"
+        print(f"{wheel.name}: {size:,} bytes, from {kind}_{version} on", flush=True)
+    for tree in folder.glob(f"*linux_*_{platform.machine()}"):
+        objects = [*tree.glob("CMakeFiles/kernels_*/**/*.o"),
+                   *tree.glob("CMakeFiles/heed_objects.dir/engine/kernels/*.o")]
+        output(sys.executable, "tests/symbols/check.py", "kernels", *objects)
+    return f"{len(wheels(folder))} wheels: tag, libraries, size; symbols of kernels"
+
+
+def fresh(folder, name, *packages):
+    """An environment of this Python."""
+    environment = folder / name
+    shutil.rmtree(environment, ignore_errors=True)
+    output(sys.executable, "-m", "venv", environment)
+    output(environment / "bin/pip", "install", "-q", "--only-binary", ":all:", "numpy", *packages)
+    return environment / "bin"
+
+
+# pip takes the wheel that this system may have, and nothing from elsewhere.
+INSTALL = ["install", "-q", "--no-index", "--only-binary", ":all:", "--find-links"]
+
+
+def here(folder):
+    begin = time.monotonic()
+    programs = fresh(folder, "here")
+    output(programs / "pip", *INSTALL, folder, "heed")
+    print(output(programs / "python", "-c", ANSWER), end="")
+    seconds = time.monotonic() - begin
+    output(programs / "pip", "install", "-q", "pytest")
+    output(programs / "python", "-m", "pytest", "-q", *TESTS)
+    return f"installed with NumPy, and a right answer, in {seconds:.0f} s; tests"
+
+
+def unpacked(folder, tag):
+    """The package of a wheel, in a folder for PYTHONPATH."""
+    wheel = wheels(folder, tag)[-1]
+    place = folder / "unpacked" / wheel.stem
+    shutil.rmtree(place, ignore_errors=True)
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(place)
+    return place
+
+
+def mine():
+    """The tag of this Python's wheel."""
+    python = "cp311-cp311" if sys.version_info < (3, 12) else "cp312-abi3"
+    return f"{python}-manylinux_2_28_{platform.machine()}"
+
+
+def torch(folder):
+    python = ROOT / "build/python-full/bin/python"
+    if not python.exists():
+        raise NotRun("./dev test python-full makes an environment with PyTorch")
+    environment = {**os.environ, "PYTHONPATH": str(unpacked(folder, mine()))}
+    print(output(python, "-c", BESIDE_TORCH, env=environment), end="")
+    return "PyTorch, heed, a fork, both again"
+
+
+def old_cpu(folder):
+    if platform.machine() != "x86_64":
+        raise NotRun("of x86-64 alone")
+    need("qemu-x86_64-static")
+    programs = fresh(folder, "old-cpu", "numpy<2.4")  # later ones want SSE4
+    output(programs / "pip", *INSTALL, folder, "heed")
+    said = output("qemu-x86_64-static", "-cpu", "core2duo", programs / "python", "-c", ANSWER)
+    print(said, end="")
+    assert re.search("by (sse2|scalar) ", said), said
+    return said.split(" /")[0].strip()
+
+
+def debian(folder, release, commands):
+    if os.geteuid() != 0:
+        raise NotRun("needs root")
+    need("debootstrap")
+    environment = {**os.environ, "HEED_SYSTEMS": str(folder / "systems"), "HEED_FILES": str(folder / "files")}
+    return output("tests/systems/run.sh", release, commands, env=environment)
+
+
+def debian_11(folder):
+    """Its Python is 3.9: the example in C."""
+    share(folder, f"manylinux_2_28_{platform.machine()}")
+    said = debian(folder, 11, "/files/embed; ldd --version | head -n 1")
+    assert said.startswith(RIGHT), said
+    return f"the example in C; {said.splitlines()[1]}"
+
+
+# Of a bare system, without a compiler.
+INSTALLED = f"""
+      set -o pipefail
+      [ -z "$(command -v cc c++ gcc g++ clang)" ]
+      rm -rf /environment
+      {{python}} -m venv /environment
+      begin=$SECONDS
+      /environment/bin/pip install -q --only-binary :all: numpy
+      /environment/bin/pip {' '.join(INSTALL)} /files heed
+      /environment/bin/python /files/answer.py
+      echo "in $((SECONDS - begin)) s"
+      /environment/bin/pip install -q pytest
+      /environment/bin/python -m pytest -q {' '.join(TESTS)} | tail -n 1"""
+
+
+def seconds(said):
+    return re.search(r"^in (\d+) s$", said, re.M)[1]
+
+
+def debian_python(folder, release):
+    share(folder, f"manylinux_2_28_{platform.machine()}")
+    (folder / "files/answer.py").write_text(ANSWER)
+    said = debian(folder, release, f"""
+      apt-get update -qq
+      export DEBIAN_FRONTEND=noninteractive
+      apt-get install -y -qq --no-install-recommends python3-venv >/dev/null
+      {INSTALLED.format(python='python3')}
+      /files/embed""")
+    print(said, end="")
+    return f"installed with NumPy, and a right answer, in {seconds(said)} s; tests; the example in C"
+
+
+def share(folder, tag):
+    """Lays wheels and the example where systems see them."""
+    files = folder / "files"
+    shutil.rmtree(files, ignore_errors=True)
+    files.mkdir()
+    for wheel in wheels(folder):
+        shutil.copy(wheel, files)
+    example = folder / tag / "api/examples/embed"
+    if not example.exists():
+        raise NotRun(f"{tag} was not built")
+    shutil.copy(example, files)
+
+
+STEPS = {
+    "files": files,
+    "here": here,
+    "torch": torch,
+    "old-cpu": old_cpu,
+    "debian-11": debian_11,
+    "debian-12": lambda folder: debian_python(folder, 12),
+    "debian-13": lambda folder: debian_python(folder, 13),
+}
+
+
+def main(folder, *steps):
+    folder = Path(folder).resolve()
+    os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    table = []
+    for step in steps or STEPS:
+        print(f"-- {step}", flush=True)
+        begin = time.monotonic()
+        try:
+            ran = STEPS[step](folder)
+        except NotRun as reason:
+            ran = f"not run: {reason}"
+        table.append(f"{step:10} {time.monotonic() - begin:4.0f} s  {ran}")
+    print("\n".join(table))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(STEPS):
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
