@@ -29,7 +29,8 @@ try_debian() {
   lintian --allow-root --fail-on warning --suppress-tags initial-upload-closes-no-bugs "$work"/*.changes
   silent tests/systems/run.sh 12 true
   silent chroot build/systems/12 apt-get -q update
-  silent autopkgtest "$work"/*.deb "$work"/heed_*.dsc -- chroot "$root/build/systems/12"
+  # The launcher of this system's compilers is not there.
+  silent env -u CMAKE_C_COMPILER_LAUNCHER -u CMAKE_CXX_COMPILER_LAUNCHER autopkgtest "$work"/*.deb "$work"/heed_*.dsc -- chroot "$root/build/systems/12"
   grep -E ' (PASS|FAIL|SKIP)' "$work/log"
   silent chroot build/systems/12 apt-get -qy purge libheed0.1 libheed-dev python3-heed
 }
