@@ -1347,9 +1347,26 @@ typedef enum heed_graph_inputs {
   HEED_GRAPH_PER_NODE = 2   /* data of the node times matrices of its own */
 } heed_graph_inputs;
 
+/* How a query and a key make a score, of attention over graphs. */
+typedef enum heed_score {
+  HEED_SCORE_DOT = 0,     /* <q, k> */
+  HEED_SCORE_SUM = 1,     /* act(q + k), one number per head: GAT, Velickovic et al. 2018 */
+  HEED_SCORE_ADDITIVE = 2 /* sum over f of a_f act(q_f + k_f): Bahdanau et al. 2015, and GATv2,
+                             Brody et al. 2022 */
+} heed_score;
+
+/* act(x) of such scores. */
+typedef enum heed_activation {
+  HEED_ACTIVATION_IDENTITY = 0,
+  HEED_ACTIVATION_LEAKY_RELU = 1, /* x, and slope * x below 0; its derivative at 0 is the slope */
+  HEED_ACTIVATION_TANH = 2        /* within 6 ULP */
+} heed_activation;
+
 /* Every node attends to the sources of its incoming edges, for every head:
  *
  *   s_e   = scale * <q_n, k_m + edge_k_e>             for every edge e from m to n
+ *         = scale * act(q_n + k_m + edge_k_e)         with HEED_SCORE_SUM
+ *         = scale * <a, act(q_n + k_m + edge_k_e)>    with HEED_SCORE_ADDITIVE, act of each feature
  *   s_e   = softcap * tanh(s_e / softcap)             if softcap is given
  *   s_e   = s_e + edge_bias[e]                        if a bias is given; -inf leaves the edge out
  *   p_e   = softmax(s_e / temperature)                over the edges into n
@@ -1362,6 +1379,7 @@ typedef enum heed_graph_inputs {
  *   W_query, W_key [width, heads * features]  W_value [width, heads * value_features]
  *              one each, or one per node; q = data W_query + b_query and so on
  *   edge_k = edge_data W_edge_key    edge_v = edge_data W_edge_value
+ *   a          [heads, features], score_weights
  *   edge_data  [edges given, edge_width]
  *   W_edge_key [edge_width, heads * features]  W_edge_value [edge_width, heads * value_features]
  *   out        [nodes, heads, value_features]; if not concatenated [nodes, value_features]
@@ -1375,8 +1393,9 @@ typedef enum heed_graph_inputs {
  * none is. A float64 out asks for that; a dtype of 0 is float32 of out, and the arithmetic's of
  * everything else. The share of edge data is computed from <W_edge_key q_n, f_e> and
  * W_edge_value^T (sum of p_e f_e), with two products per node instead of two per edge: what is not
- * finite in edge data may become NaN. Layouts and arguments of tensors that a problem does not have
- * must be 0. */
+ * finite in edge data may become NaN. Of other scores than HEED_SCORE_DOT edge_k takes a product
+ * per edge. Where key and value are one tensor, its rows are fetched once. Layouts and arguments of
+ * tensors that a problem does not have must be 0. */
 typedef struct heed_graph_attention_desc {
   uint32_t struct_size;
   uint32_t inputs; /* heed_graph_inputs */
@@ -1386,7 +1405,7 @@ typedef struct heed_graph_attention_desc {
   int64_t width;          /* of data; 0 where there is none */
   int64_t edge_width;     /* of edge_data; 0: none */
   int64_t steps;          /* 0: 1; more only where inputs come from data as wide as out's rows */
-  double scale;           /* finite; 0: 1 / sqrt(features) */
+  double scale;           /* finite; 0: 1 / sqrt(features), of other scores than HEED_SCORE_DOT 1 */
   double softcap;         /* finite, above 0; 0: none */
   double temperature;     /* above 0; infinity: the same weight for every edge; 0: 1 */
   uint32_t hard;          /* 1: weight 1 at the largest score, of equal ones at the lowest source,
@@ -1408,6 +1427,9 @@ typedef struct heed_graph_attention_desc {
   heed_matrix_layout w_value;
   heed_matrix_layout w_edge_key;
   heed_matrix_layout w_edge_value;
+  uint32_t score;      /* heed_score; with HEED_SCORE_SUM features is 1 */
+  uint32_t activation; /* heed_activation; 0 with HEED_SCORE_DOT */
+  double slope;        /* of HEED_ACTIVATION_LEAKY_RELU: finite; GAT has 0.2. Else 0 */
 } heed_graph_attention_desc;
 #define HEED_GRAPH_ATTENTION_DESC_INIT                                                            \
   {                                                                                               \
@@ -1415,7 +1437,7 @@ typedef struct heed_graph_attention_desc {
         HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, \
         HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT,                   \
         HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT,                \
-        HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT                                          \
+        HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, 0, 0, 0.0                               \
   }
 
 typedef struct heed_graph_attention_args {
@@ -1442,11 +1464,12 @@ typedef struct heed_graph_attention_args {
   void* out;                /* may be data where layout and type are the same */
   void* lse;                /* of the last step; NULL: not wanted */
   void* weights;            /* of the last step; NULL: not wanted */
+  const void* score_weights; /* Real [heads, features], a; only with HEED_SCORE_ADDITIVE */
 } heed_graph_attention_args;
-#define HEED_GRAPH_ATTENTION_ARGS_INIT                                                        \
-  {                                                                                           \
-    (uint32_t)sizeof(heed_graph_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL    \
+#define HEED_GRAPH_ATTENTION_ARGS_INIT                                                           \
+  {                                                                                              \
+    (uint32_t)sizeof(heed_graph_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL,    \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL \
   }
 
 typedef struct heed_graph_attention_plan heed_graph_attention_plan;
@@ -1528,6 +1551,11 @@ HEED_API heed_status heed_graph_attention(const heed_context* context, const hee
  *   grad_key_m   = scale * sum over e from m of grad_s_e q_n
  *   grad_value_m = sum over e from m of p_e grad_n
  *
+ * and of scores <a, act(z_e)> that are no products, with z_e = q_n + k_m + edge_k_e,
+ *
+ *   grad_z_e     = scale * grad_s_e a act'(z_e)       of q_n, k_m and edge_k_e alike, summed over e
+ *   grad_a       = scale * sum over e of grad_s_e act(z_e)
+ *
  * and from these to all that q, k, v, edge_k and edge_v are made of: data, matrices, edge data. The
  * largest of heads passes its gradient to the first head that has it. With residual data gets that
  * of out besides; with steps all are differentiated.
@@ -1590,16 +1618,17 @@ typedef struct heed_graph_attention_backward_args {
   void* grad_b_query; /* Real [heads * features], with b_query and so on */
   void* grad_b_key;
   void* grad_b_value;
-  void* grad_edge_data;    /* with edge_data */
-  void* grad_w_edge_key;   /* with w_edge_key */
-  void* grad_w_edge_value; /* with w_edge_value, apart from it even where both are one matrix */
-  void* grad_edge_bias;    /* with edge_bias */
-  void* grad_head_weights; /* Real [heads], with head_weights */
+  void* grad_edge_data;     /* with edge_data */
+  void* grad_w_edge_key;    /* with w_edge_key */
+  void* grad_w_edge_value;  /* with w_edge_value, apart from it even where both are one matrix */
+  void* grad_edge_bias;     /* with edge_bias */
+  void* grad_head_weights;  /* Real [heads], with head_weights */
+  void* grad_score_weights; /* Real [heads, features], with score_weights */
 } heed_graph_attention_backward_args;
 #define HEED_GRAPH_ATTENTION_BACKWARD_ARGS_INIT                                                  \
   {                                                                                              \
     (uint32_t)sizeof(heed_graph_attention_backward_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                   \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL             \
   }
 
 typedef struct heed_graph_attention_backward_plan heed_graph_attention_backward_plan;

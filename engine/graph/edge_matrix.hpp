@@ -28,6 +28,10 @@ class EdgeMatrix {
 
   bool given() const { return numbers_ != nullptr; }
   std::size_t padded_width() const { return padded_; }
+  /// Row c of all heads, [heads][features].
+  const Real* row(std::int64_t c) const {
+    return numbers_ + c * heads_ * static_cast<std::int64_t>(features_);
+  }
 
   /// to[h][c] = <row c of head h, rows[h]>: <q, W^T f> = <W q, f>. rows is [heads][features].
   void ask(const Real* rows, Real* to) const {
@@ -55,6 +59,14 @@ class EdgeMatrix {
     each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
       kernels_.rows.edge_values(of_panel(lines, panel), count, products_ + c * panel.pitch,
                                 panel.pitch, panel.rows, features_, to + first * features_, false);
+    });
+  }
+
+  /// to[h][x] += the sum over c of data[c] times row c of head h.
+  void add_row(const Real* data, Real* to) const {
+    const std::size_t width = static_cast<std::size_t>(heads_) * features_;
+    each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
+      kernels_.rows.edge_values(lines, count, data + c, 1, 1, width, to, false);
     });
   }
 

@@ -62,15 +62,17 @@ class Gather {
     return readable && layout.strides.feature == 1 && features == padded(features);
   }
 
-  /// `buffer`, [kBatch][heads][padded features], receives rows that are copied.
+  /// `buffer`, [kBatch][heads][padded features], receives rows that are copied: the ones that
+  /// kernels cannot read, or of `numbers` the ones that are not Reals.
   Gather(const KernelTable<Real>& kernels, const Tensor& tensor, std::int64_t heads,
-         std::int64_t features, Real* buffer)
+         std::int64_t features, Real* buffer, bool numbers = false)
       : kernels_(kernels),
         tensor_(tensor),
         heads_(heads),
         features_(features),
         padded_(padded(features)),
-        in_place_(in_place(tensor.layout, features)),
+        in_place_(numbers ? has_numbers(tensor.layout, features)
+                          : in_place(tensor.layout, features)),
         side_by_side_(tensor.layout.strides.feature == 1 && padded_ == features &&
                       (tensor.layout.strides.head == features || heads == 1)),
         buffer_(buffer) {
@@ -121,6 +123,13 @@ class Gather {
   /// One row, as [heads][padded features].
   void copy(std::int64_t row, Real* to) const {
     const Layout& layout = tensor_.layout;
+    if (features_ == 1 && layout.type == kTypeOf<Real>) {
+      const auto* const from =
+          reinterpret_cast<const Real*>(row_at(tensor_.data, layout, 0, 0, row));
+      std::fill_n(to, heads_ * padded_, Real{0});
+      for (std::int64_t h = 0; h < heads_; ++h) to[h * padded_] = from[h * layout.strides.head];
+      return;
+    }
     if (side_by_side_) {
       kernels_.numbers.read(layout.type, row_at(tensor_.data, layout, 0, 0, row), 1,
                             static_cast<std::size_t>(heads_ * features_), to);
@@ -137,6 +146,14 @@ class Gather {
   /// the processor from seeing that those follow each other.
   [[gnu::always_inline]] void prefetch_own(std::int64_t node) const {
     prefetch(node + kNodesAhead);
+  }
+
+  /// Whether another tensor has the same rows.
+  bool is(const Gather& other) const {
+    const Strides& a = tensor_.layout.strides;
+    const Strides& b = other.tensor_.layout.strides;
+    return tensor_.data == other.tensor_.data && run_bytes_ == other.run_bytes_ &&
+           runs_ == other.runs_ && a.row == b.row && (runs_ == 1 || a.head == b.head);
   }
 
   /// How many edges before its turn a row should be prefetched.

@@ -100,6 +100,18 @@ void share_out(heed_graph_attention_plan& plan) {
       std::clamp<std::int64_t>(ceil_div(ranges, plan.ranges_per_claim), 1, threads));
 }
 
+const char* name_of(heed_activation activation) {
+  switch (activation) {
+    case HEED_ACTIVATION_IDENTITY:
+      return "identity";
+    case HEED_ACTIVATION_LEAKY_RELU:
+      return "leaky-relu";
+    case HEED_ACTIVATION_TANH:
+      return "tanh";
+  }
+  return "?";
+}
+
 const char* name_of(heed_graph_inputs inputs) {
   switch (inputs) {
     case HEED_GRAPH_PROJECTED:
@@ -121,6 +133,8 @@ Text options_of(const GraphProblem& p, const heed_graph_attention_args& args) {
     text.add(" %s->%s width=%lld", name_of(p.data.type), name_of(p.out.type),
              static_cast<long long>(p.width));
   }
+  if (!p.is_product())
+    text.add(" %s of %s", p.score == HEED_SCORE_SUM ? "sum" : "additive", name_of(p.activation));
   if (p.edge_width > 0) text.add(" edge_width=%lld", static_cast<long long>(p.edge_width));
   if (p.softcap > 0) text.add(" softcap=%g", p.softcap);
   text.add_if(args.edge_bias != nullptr, " bias");
@@ -149,7 +163,10 @@ GraphSizes sizes_of(const heed_graph_attention_plan& plan) {
     s.edge_width = padded(p.edge_width);
     s.width = padded(p.width);
     s.hard = p.hard;
-    s.copies_keys = !Gather<Real>::in_place(plan.key, p.features);
+    s.activates = !p.is_product();
+    s.copies_keys = s.activates
+                        ? p.edge_width > 0 || !Gather<Real>::has_numbers(plan.key, p.features)
+                        : !Gather<Real>::in_place(plan.key, p.features);
     s.copies_values = !Gather<Real>::in_place(plan.value, p.value_features);
     const Size out = s.heads * std::max(s.features.value(), s.value_features.value());
     if (p.inputs == HEED_GRAPH_PER_NODE) s.matrix_row = std::max(s.width.value(), out.value());

@@ -18,6 +18,9 @@ namespace heed {
 /// One problem: the descriptor after its defaults are filled in and its fields are checked against
 /// the graph.
 struct GraphProblem : Scaling {
+  heed_score score;
+  heed_activation activation;
+  double slope;
   heed_graph_inputs inputs;
   heed_combine combine;
   bool residual;
@@ -40,6 +43,14 @@ struct GraphProblem : Scaling {
   Matrix w_edge_key, w_edge_value;        ///< with edge_width
   Layout bias;                            ///< of b_query, b_key and b_value
 
+  /// Whether a score is a product of query and key. Others are sums over features of what act()
+  /// makes of both; with HEED_SCORE_SUM there is one feature, of weight 1.
+  bool is_product() const { return score == HEED_SCORE_DOT; }
+  template <class Real>
+  Activation<Real> act() const {
+    return {activation == HEED_ACTIVATION_TANH,
+            activation == HEED_ACTIVATION_LEAKY_RELU ? static_cast<Real>(slope) : Real{1}};
+  }
   bool is_projected() const { return inputs == HEED_GRAPH_PROJECTED; }
   bool has_data() const { return !is_projected() || residual; }
   bool shares_matrices() const { return inputs == HEED_GRAPH_SHARED; }
@@ -67,6 +78,7 @@ struct GraphSizes {
   Size heads = 0;           ///< as they are
   Size padded_heads = 0, features = 0, value_features = 0, edge_width = 0, width = 0;
   bool hard = false;
+  bool activates = false;                           ///< scores are no products
   bool copies_keys = false, copies_values = false;  ///< rows cannot be read where they lie
   Size matrix_row = 0;  ///< the longest row or column of a node's own matrix; 0: there is none
 };
@@ -94,7 +106,10 @@ struct NodeSlab : GraphBuffers {
   std::size_t bias = numbers(kPanel, kEdges);
   std::size_t scores = numbers(kEdges, kPanel);          ///< then probabilities
   std::size_t products = numbers(s.edge_width, kPanel);  ///< with matrices of edge data
-  std::size_t row_max = numbers(s.padded_heads, 1);      ///< see RowState
+  /// Where scores are no products: weights of features, and what act() makes of a batch.
+  std::size_t score_weights = numbers(s.activates ? s.features : 0, s.heads);
+  std::size_t activated = numbers(s.activates ? kEdges * s.features : 0, s.heads);
+  std::size_t row_max = numbers(s.padded_heads, 1);  ///< see RowState
   std::size_t row_sum = numbers(s.padded_heads, 1);
   std::size_t factors = numbers(s.padded_heads, 1);  ///< by which sums are multiplied
   /// int64: the edge of the largest score.

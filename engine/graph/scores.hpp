@@ -43,14 +43,16 @@ class EdgeScores {
   explicit EdgeScores(const GraphThread<Real>& on)
       : EdgeScores(on,
                    {on.graph, on.step.query, on.step.key, on.buffer(&NodeSlab::keys), nullptr}) {}
-  EdgeScores(const GraphThread<Real>& on, const EdgeSide<Real>& side) : on_(on), side_(side) {}
+  EdgeScores(const GraphThread<Real>& on, const EdgeSide<Real>& side) : on_(on), side_(side) {
+    if (activates_) read_weights(factor_, weights_);
+  }
 
   const Gather<Real>& keys() const { return key_of_; }
 
   /// Fetches the node's query, and multiplies W_edge_key with it.
   void begin_node(std::int64_t node) const {
     query_of_.copy_scaled(node, scale_, query_);
-    if (matrix_.given() && side_.asked == nullptr) matrix_.ask(query_, edge_query_);
+    if (matrix_.given() && side_.asked == nullptr && !activates_) matrix_.ask(query_, edge_query_);
   }
 
   /// W_edge_key times the node's query, times what makes it a score, [heads][edge_width].
@@ -83,22 +85,16 @@ class EdgeScores {
     for (std::size_t e = 0; problem_.edge_width > 0 && e < batch.edges; ++e)
       edge_data_of_.copy(side_.order.given(batch.begin + static_cast<std::int64_t>(e)),
                          edge_data_ + e * edge_width_);
+    if (activates_ && matrix_.given()) add_edges_to_keys(batch);
   }
 
   /// scores[e][h] = the score of edge e of the batch and head h of the panel, in log2 units of s /
   /// temperature. Other lanes keep their numbers. `tanh`, if given, receives tanh(s / softcap).
   void compute(const PanelRows& panel, const Batch& batch, Real* scores, Real* tanh = nullptr) {
-    const auto first = static_cast<std::size_t>(panel.first);
-    kernels_.rows.edge_scores(of_panel(keys_, panel), batch.edges,
-                              query_ + first * key_of_.features(), panel.rows, key_of_.features(),
-                              true, scores, panel.pitch);
-    if (side_.asked != nullptr) {
-      // Every edge leads to a query of its own.
-      add_edge_products(side_.order, problem_.heads, edge_width_, side_.asked, edge_data_, panel,
-                        batch, scores);
-    } else if (matrix_.given()) {
-      kernels_.rows.edge_scores(edge_data(), batch.edges, edge_query_ + first * edge_width_,
-                                panel.rows, edge_width_, false, scores, panel.pitch);
+    if (activates_) {
+      score_activated(panel, batch, scores);
+    } else {
+      multiply(panel, batch, scores);
     }
     if (problem_.softcap > 0) {
       const auto cap = static_cast<Real>(problem_.softcap * problem_.log2_unit);
@@ -134,7 +130,71 @@ class EdgeScores {
     return leaves_out_ && bias_[head * kBatch + edge] == -std::numeric_limits<Real>::infinity();
   }
 
+  /// Weights of features times a factor, [heads][features], padded.
+  void read_weights(Real factor, Real* to) const {
+    const auto* const given = static_cast<const Real*>(on_.step.args.score_weights);
+    const std::int64_t features = problem_.features;
+    const auto padded = static_cast<std::int64_t>(key_of_.features());
+    for (std::int64_t h = 0; h < problem_.heads; ++h, to += padded) {
+      std::fill_n(to, padded, Real{0});
+      for (std::int64_t x = 0; x < features; ++x)
+        to[x] = given == nullptr ? factor : given[h * features + x] * factor;
+    }
+  }
+
+  /// act() of queries and keys of the edges [begin, begin + count) of the batch, [count][panel's
+  /// heads][features], in a buffer that ends with this batch; `slopes`, if given, receives its
+  /// derivatives.
+  Real* activate(const PanelRows& panel, std::size_t begin, std::size_t count,
+                 Real* slopes = nullptr) const {
+    EdgeRows rows = of_panel(keys_, panel);
+    rows.source += begin;
+    kernels_.rows.activate(
+        rows, count, query_ + static_cast<std::size_t>(panel.first) * key_of_.features(),
+        panel.rows, key_of_.features(), problem_.template act<Real>(), activated_, slopes);
+    return activated_;
+  }
+
  private:
+  void multiply(const PanelRows& panel, const Batch& batch, Real* scores) const {
+    const auto first = static_cast<std::size_t>(panel.first);
+    kernels_.rows.edge_scores(of_panel(keys_, panel), batch.edges,
+                              query_ + first * key_of_.features(), panel.rows, key_of_.features(),
+                              true, scores, panel.pitch);
+    if (side_.asked != nullptr) {
+      // Every edge leads to a query of its own.
+      add_edge_products(side_.order, problem_.heads, edge_width_, side_.asked, edge_data_, panel,
+                        batch, scores);
+    } else if (matrix_.given()) {
+      kernels_.rows.edge_scores(edge_data(), batch.edges, edge_query_ + first * edge_width_,
+                                panel.rows, edge_width_, false, scores, panel.pitch);
+    }
+  }
+
+  /// Few edges at a time, so that what act() makes of them is still in the L1 cache when it is
+  /// summed.
+  void score_activated(const PanelRows& panel, const Batch& batch, Real* scores) const {
+    constexpr std::size_t kTogether = 16;
+    const std::size_t features = key_of_.features();
+    for (std::size_t e = 0; e < batch.edges; e += kTogether) {
+      const std::size_t count = std::min(kTogether, batch.edges - e);
+      const Real* const rows = activate(panel, e, count);
+      kernels_.rows.edge_scores(consecutive_rows(rows, panel.rows * features, features), count,
+                                weights_ + static_cast<std::size_t>(panel.first) * features,
+                                panel.rows, features, true, scores + e * panel.pitch, panel.pitch);
+    }
+  }
+
+  void add_edges_to_keys(const Batch& batch) {
+    const std::size_t row = static_cast<std::size_t>(problem_.heads) * key_of_.features();
+    for (std::size_t e = 0; e < batch.edges; ++e) {
+      Real* const to = side_.rows + e * row;
+      key_of_.copy(side_.order.others[batch.begin + static_cast<std::int64_t>(e)], to);
+      matrix_.add_row(edge_data_ + e * edge_width_, to);
+    }
+    keys_ = consecutive_rows(side_.rows, row, key_of_.features());
+  }
+
   void add_bias(const PanelRows& panel, const Batch& batch, Real* scores) {
     const Layout& layout = problem_.edge_bias;
     for (std::size_t e = 0; e < batch.edges; ++e) {
@@ -159,13 +219,18 @@ class EdgeScores {
   const GraphProblem& problem_ = on_.problem;
   const KernelTable<Real>& kernels_ = on_.kernels;
   const Gather<Real> query_of_{kernels_, side_.own, problem_.heads, problem_.features, nullptr};
-  const Gather<Real> key_of_{kernels_, side_.other, problem_.heads, problem_.features, side_.rows};
+  const bool activates_ = !problem_.is_product();
+  const Gather<Real> key_of_{kernels_,          side_.other, problem_.heads,
+                             problem_.features, side_.rows,  activates_};
   const Gather<Real> edge_data_of_{
       kernels_, {on_.step.args.edge_data, problem_.edge_data}, 1, problem_.edge_width, nullptr};
   const std::size_t edge_width_ = edge_data_of_.features();  ///< padded
-  /// Queries, or keys, are multiplied with this.
-  const Real scale_ =
+  /// Queries, or keys, are multiplied with this, or weights of features.
+  const Real factor_ =
       static_cast<Real>(problem_.query_scale(problem_.softcap > 0, problem_.log2_unit));
+  const Real scale_ = activates_ ? Real{1} : factor_;
+  Real* const weights_ = on_.buffer(&NodeSlab::score_weights);
+  Real* const activated_ = on_.buffer(&NodeSlab::activated);
   Real* const query_ = on_.buffer(&NodeSlab::query);
   Real* const edge_query_ = on_.buffer(&NodeSlab::edge_query);
   Real* const bias_ = on_.buffer(&NodeSlab::bias);

@@ -29,9 +29,10 @@ class NodeSoftmax {
     const Gather<Real>& keys = scores_.keys();
     const Gather<Real>& values = sums_.rows();
     const std::int32_t* const source = on_.graph.others.data() + batch.begin + keys.ahead();
+    const bool one_row = keys.is(values);
     for (std::size_t e = 0; e < batch.edges; ++e) {
       keys.prefetch(source[e]);
-      values.prefetch(source[e]);
+      if (!one_row) values.prefetch(source[e]);
     }
   }
 

@@ -32,8 +32,8 @@ template <class Real>
 const NodeKernels<Real>* node_kernels_of(const GraphStep& step) {
   static_assert(kBatch <= kNodeEdges);
   const GraphProblem& p = step.plan.problem;
-  const bool plain =
-      !p.hard && p.softcap == 0 && p.edge_width == 0 && step.args.edge_bias == nullptr;
+  const bool plain = p.is_product() && !p.hard && p.softcap == 0 && p.edge_width == 0 &&
+                     step.args.edge_bias == nullptr;
   return plain ? kernels_of<Real>(*step.plan.context->kernels).nodes : nullptr;
 }
 

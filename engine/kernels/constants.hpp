@@ -38,6 +38,10 @@ Real with_addend(Real score, Real addend, Real factor) {
 template <class Real>
 inline constexpr Real kSaturated = 64;
 
+/// tanh(x) is computed from 2 log2(e) x.
+template <class Real>
+inline constexpr Real kTwiceLog2E = static_cast<Real>(2.8853900817779268);
+
 /// The constants of 2^x = 2^n (1 + f p(f)), n = round(x) and f = x - n; see exp2.hpp.
 template <class Real>
 struct Exp2;

@@ -9,6 +9,7 @@
 #include "engine/kernels/operations.hpp"
 #include "engine/kernels/read.hpp"
 #include "engine/kernels/table.hpp"
+#include "engine/kernels/tanh.hpp"
 #include "engine/kernels/transpose.hpp"
 
 namespace heed {
@@ -232,6 +233,61 @@ void edge_values(const EdgeRows& rows, std::size_t edges, const Real* weights, s
       });
     });
   });
+}
+
+/// Features [x, features) of one row, vector by vector; returns where the rest begins.
+template <class V, class Real = RealOf<V>>
+HEED_INLINE std::size_t activate_row(const Real* row, const Real* query, std::size_t x,
+                                     std::size_t features, const Activation<Real>& act,
+                                     Real* values, Real* slopes) {
+  const V one(Real{1});
+  const V slope(act.slope);
+  for (; x + kLanes<V> <= features; x += kLanes<V>) {
+    const V z = V::load_unaligned(query + x) + V::load_unaligned(row + x);
+    V value, derivative;
+    if (act.tanh) {
+      value = tanh_of_exponent(z * V(kTwiceLog2E<Real>));
+      derivative = (one - value) * (one + value);
+    } else {
+      derivative = xsimd::select(z > V(Real{0}), one, slope);
+      value = z * derivative;
+    }
+    value.store_unaligned(values + x);
+    if (slopes != nullptr) derivative.store_unaligned(slopes + x);
+  }
+  return x;
+}
+
+/// The narrowest vector: features are a multiple of its lanes.
+template <class V, class Next = typename Narrower<V>::Type>
+struct Narrowest {
+  using Type = typename Narrowest<Next>::Type;
+};
+template <class V>
+struct Narrowest<V, V> {
+  using Type = V;
+};
+
+/// Measured of tanh: 4.4 ULP for float, 4.1 for double.
+template <class V, class Real = RealOf<V>>
+void activate(const EdgeRows& rows, std::size_t edges, const Real* query, std::size_t heads,
+              std::size_t features, const Activation<Real>& act, Real* values, Real* slopes) {
+  HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && rows.type == kTypeOf<Real>);
+  // Heads side by side are one row, of fewer vectors.
+  const bool one_run = rows.head_stride == static_cast<std::ptrdiff_t>(features * sizeof(Real));
+  const std::size_t runs = one_run ? 1 : heads;
+  const std::size_t width = one_run ? heads * features : features;
+  for (std::size_t e = 0; e < edges; ++e) {
+    const char* row = rows.row(e);
+    for (std::size_t h = 0; h < runs; ++h, row += rows.head_stride) {
+      const auto* const from = reinterpret_cast<const Real*>(row);
+      const Real* const q = query + h * width;
+      const std::size_t x = activate_row<V>(from, q, 0, width, act, values, slopes);
+      activate_row<typename Narrowest<V>::Type>(from, q, x, width, act, values, slopes);
+      values += width;
+      if (slopes != nullptr) slopes += width;
+    }
+  }
 }
 
 }  // namespace

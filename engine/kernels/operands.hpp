@@ -144,6 +144,13 @@ struct EdgeRows {
   }
 };
 
+/// act() of scores: tanh, or else x, times the slope unless it is above 0.
+template <class Real>
+struct Activation {
+  bool tanh;
+  Real slope;
+};
+
 /// The most queries that kernels attend over rows at once.
 inline constexpr std::size_t kAttendQueries = 8;
 

@@ -373,6 +373,21 @@ void edge_values(const EdgeRows& rows, std::size_t edges, const Real* weights, s
   });
 }
 
+template <class Real>
+void activate(const EdgeRows& rows, std::size_t edges, const Real* query, std::size_t heads,
+              std::size_t features, const Activation<Real>& act, Real* values, Real* slopes) {
+  HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && rows.type == kTypeOf<Real>);
+  for (std::size_t i = 0; i < edges * heads * features; ++i) {
+    const auto head = static_cast<std::int64_t>(i / features % heads);
+    const char* const row = rows.from_head(head).row(i / features / heads);
+    const Real z = query[i % (heads * features)] + reinterpret_cast<const Real*>(row)[i % features];
+    Real slope = z > 0 ? 1 : act.slope;
+    values[i] = act.tanh ? tanh_of_exponent(z * kTwiceLog2E<Real>) : z * slope;
+    if (act.tanh) slope = (1 - values[i]) * (1 + values[i]);
+    if (slopes != nullptr) slopes[i] = slope;
+  }
+}
+
 /// Calls function(j, row j) for rows in order.
 template <class Element, class Function>
 void each_row(const StoredRows& rows, Function&& function) {

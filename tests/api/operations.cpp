@@ -280,6 +280,7 @@ void add_layer(Table& t, const heed_graph_attention_desc& d, const heed_graph_de
   t.vector("b_key", features, d.bias_dtype);
   t.vector("b_value", values, d.bias_dtype);
   t.vector("head_weights", d.heads);
+  t.vector("score_weights", features);
 }
 
 std::uint32_t real_of(const heed_graph_attention_desc& d) {
@@ -606,10 +607,10 @@ std::vector<Operation> described() {
        {{"desc", kLayerDesc}, {"args", kLayerArgs}, {"graph", kGraphDesc, Part::kTests}},
        layer_tensors,
        R"(
-    lacks: w_query w_key w_value b_query b_key b_value head_weights
+    lacks: w_query w_key w_value b_query b_key b_value head_weights score_weights
     begin: some edges, desc.heads = 2, desc.features = 3, desc.value_features = 5, desc.residual = 1,
       desc.width = 10, desc.edge_width = 2
-    valid: as it is | share | per node | weighted | float64 (8) | share, float64 data (8)
+    valid: as it is | share | per node | weighted | additive | float64 (8) | share, float64 data (8)
       | per node, float64 data (8)
     share: desc.inputs = 1, args.(query key value) = NULL,
       args.(w_query w_key w_value b_query b_key b_value) = own
@@ -620,6 +621,8 @@ std::vector<Operation> described() {
     mean: desc.combine = 2, desc.width = 5
     maximum: desc.combine = 3, desc.width = 5
     hard: desc.hard = 1, args.lse = NULL
+    additive: desc.(score activation) = 2, args.score_weights = own
+    sum: desc.(score features) = 1
     no nodes: no edges, graph.nodes = 0, args.edge_data = NULL
     float64 data: desc.(data edge_data out).dtype = f64
     float64: float64 data, desc.(query key value).dtype = f64)",
@@ -633,12 +636,13 @@ std::vector<Operation> described() {
         {"graph", kGraphDesc, Part::kTests}},
        layer_backward_tensors,
        R"(
-    lacks: w_query w_key w_value b_query b_key b_value head_weights out lse weights grad_w_query
-      grad_w_key grad_w_value grad_b_query grad_b_key grad_b_value grad_head_weights
+    lacks: w_query w_key w_value b_query b_key b_value head_weights score_weights out lse weights
+      grad_w_query grad_w_key grad_w_value grad_b_query grad_b_key grad_b_value grad_head_weights
+      grad_score_weights
     begin: some edges, graph.reverse = 1, desc.attention->heads = 2, desc.attention->features = 3,
       desc.attention->value_features = 5, desc.attention->residual = 1, desc.attention->width = 10,
       desc.attention->edge_width = 2
-    valid: as it is | share | per node | weighted | float64 (8)
+    valid: as it is | share | per node | weighted | additive | float64 (8)
     share: per node, desc.attention->inputs = 1, args.attention->(b_query b_key b_value) = own,
       args.grad_(b_query b_key b_value) = own
     per node: desc.attention->inputs = 2, args.attention->(query key value) = NULL,
@@ -650,6 +654,8 @@ std::vector<Operation> described() {
       args.grad_(edge_data w_edge_key w_edge_value) = NULL
     weighted: desc.attention->combine = 1, desc.attention->width = 5,
       args.attention->head_weights args.grad_head_weights = own
+    additive: desc.attention->(score activation) = 2,
+      args.attention->score_weights args.grad_score_weights = own
     no nodes: no edges, graph.nodes = 0, args.attention->edge_data = NULL
     float64: desc.attention->(query key value data edge_data out).dtype = f64,
       desc.grad_(out query key value data edge_data).dtype = f64)",

@@ -46,9 +46,11 @@ const std::vector<Area>& areas() {
       {"merge", "merges of partial results", 2000, run_drawn<draw_merge>},
       {"block", "multi-head blocks, every combiner, matrices as they are and prepared", 3000,
        run_drawn<draw_block>},
-      {"graph", "attention over graphs, every input", 4000, run_drawn<drawn<Graphs::kAny>>},
+      {"graph", "attention over graphs, every input", 4000,
+       run_drawn<drawn<Graphs::kAny, Scores::kProducts>>},
       {"hub", "attention over graphs with a node of 8000 edges and more", 100,
-       run_drawn<drawn<Graphs::kHub>>},
+       run_drawn<drawn<Graphs::kHub, Scores::kProducts>>},
+      {"scores", "attention over graphs, every score", 2000, run_drawn<drawn<Graphs::kAny>>},
       {"refused", "calls that are refused: status, message, and outputs left alone", 6000,
        run_refused}};
   return all;

@@ -1,6 +1,6 @@
 // row_scores and row_values: rows times a few queries, and weights times rows. edge_scores and
-// edge_values: the same of rows that edges point at. Rows are read where they lie, in the type that
-// they are stored in.
+// edge_values: the same of rows that edges point at; activate: tanh or leaky ReLU of such rows and
+// a query. Rows are read where they lie, in the type that they are stored in.
 #include "tests/kernels/formats.hpp"
 #include "tests/kernels/support.hpp"
 #include "tests/support/fenced.hpp"
@@ -647,6 +647,74 @@ TEMPLATE_TEST_CASE("edge_scores multiplies gathered rows by queries, each edge a
           to->add(edges.at(e, h, x), query[h * c.features + x]);
       return std::max(sum.ratio(fresh[at]), sum_added.ratio(added[at]));
     });
+  });
+}
+
+TEMPLATE_TEST_CASE("activate sums a query and gathered rows, and has the slope where it acts",
+                   "[activate]", float, double) {
+  using Real = TestType;
+  for_each_case<Real>(edge_sizes<Real>(), [](const auto& kernels, const EdgeCase& c,
+                                             Random& random) {
+    if (c.type != heed::kTypeOf<Real>) return 0.0;
+    const Edges<Real> edges(kernels, c, random);
+    auto query = normals<Real>(c.heads * c.features, random);
+    query[0] = -static_cast<Real>(edges.at(0, 0, 0));  // a sum of 0
+    if (c.seed % 5 == 0) query[1] = random.pick<Real>({kInf<Real>, -kInf<Real>, kMax<Real>});
+    if (c.seed % 5 == 1) query[1] = not_a_number<Real>();
+    const bool tanh = c.seed % 2 == 0;
+    const heed::Activation<Real> act = {tanh, random.pick<Real>({Real{0.2F}, 0, 1, -3})};
+    const std::size_t size = c.edges * c.heads * c.features;
+    BasicBuffer<Real> values(size), slopes(size), alone(size);
+    kernels.rows.activate(edges.from(0), c.edges, query.data(), c.heads, c.features, act,
+                          values.data(), slopes.data());
+    kernels.rows.activate(edges.from(0), c.edges, query.data(), c.heads, c.features, act,
+                          alone.data(), nullptr);
+    CHECK((values.intact() && slopes.intact() && alone.intact() && same_bits(values, alone)));
+    return worst_of(c.edges * c.heads, c.features, [&](std::size_t row, std::size_t x) {
+      const std::size_t h = row % c.heads, at = row * c.features + x;
+      const Real z = query[h * c.features + x] + static_cast<Real>(edges.at(row / c.heads, h, x));
+      const Real value = values[at], slope = slopes[at];
+      if (std::isnan(z)) return wrong_unless(std::isnan(value) && (!tanh || std::isnan(slope)));
+      if (!tanh)
+        return wrong_unless(same_bits(slope, z > 0 ? Real{1} : act.slope) &&
+                            (same_bits(value, z * slope) || std::isnan(z * slope)));
+      if (!same_bits(slope, (1 - value) * (1 + value))) return HUGE_VAL;
+      const Wide<Real> exact = std::tanh(static_cast<Wide<Real>>(z));
+      if (std::isinf(z) || z == 0) return wrong_unless(value == static_cast<Real>(exact));
+      return error_ratio(value, exact, 6 * ulp_of<Real>(exact));
+    });
+  });
+}
+
+// All of float32 up to where it is 1, in the long tests; of either sign, which changes nothing
+// else.
+TEMPLATE_TEST_CASE("tanh is within 6 ULP wherever it is a normal number", "[activate]", float,
+                   double) {
+  using Real = TestType;
+  using Integer = std::conditional_t<std::is_same_v<Real, float>, std::uint32_t, std::uint64_t>;
+  constexpr std::size_t kMost = 4096;
+  const Integer last = bits_of(Real{20});
+  const bool all_of_them = size_is("full") && std::is_same_v<Real, float>;
+  const Integer stride = all_of_them ? 1 : last / static_cast<Integer>(count(2000000)) | 1;
+  for_each_table<Real>([&](const Table<Real>& kernels) {
+    BasicBuffer<Real> z(kMost), query(kMost), values(kMost);
+    query.fill([] { return Real{0}; });
+    const std::int32_t source = 0;
+    const heed::EdgeRows rows = {heed::kTypeOf<Real>, z.data(), &source, 0, 0};
+    double worst = 0;
+    Integer next = bits_of(std::numeric_limits<Real>::min());
+    for (bool negative = false; next <= last; negative = !negative) {
+      for (std::size_t i = 0; i < kMost; ++i, next = next <= last ? next + stride : next)
+        z[i] = negative ? -real_of<Real>(next) : real_of<Real>(next);
+      kernels.rows.activate(rows, 1, query.data(), 1, kMost, {true, 0}, values.data(), nullptr);
+      for (std::size_t i = 0; i < kMost; ++i) {
+        const Wide<Real> exact = std::tanh(static_cast<Wide<Real>>(z[i]));
+        worst = std::max(worst,
+                         static_cast<double>(std::fabs(values[i] - exact) / ulp_of<Real>(exact)));
+      }
+    }
+    CHECK(worst <= 6);
+    report("tanh in ULP", kernels.isa, worst);
   });
 }
 

@@ -74,6 +74,7 @@ class GraphBackwardOracle {
     of_rows(kGraphEdgeBias, a_.grad_edge_bias, b.grad_edge_bias, given.edges.size(),
             shares_bias_ ? 1 : heads_, 1);
     of_vector(kGraphHeadWeights, a_.grad_head_weights, heads_);
+    of_vector(kGraphScoreWeights, a_.grad_score_weights, heads_ * d_.features);
   }
 
   ExpectedGraphGradients run() {
@@ -264,19 +265,53 @@ class GraphBackwardOracle {
           .at(0, shares_bias_ ? 0 : h, e, 0)
           .add(product<Real>(biased, constant<Real>(1 / temperature())));
     const Number s = d_.softcap == 0 ? biased : product<Real>(biased, row.slope_of_cap(j));
+    if (d_.score != HEED_SCORE_DOT) {
+      add_activated(to_key, row, at, j, s, query, key);
+    } else {
+      add_products(to_key, row, at, j, s, query, key);
+    }
+    for (Index x = 0; x < width_; ++x) value.at(m, h * width_ + x).add(product<Real>(p, g(x)));
+    if (to_value.given()) add_edge_terms(to_value, kGraphWEdgeValue, e, h, width_, p, g);
+  }
+
+  /// What reaches the score <q, k> of an edge.
+  void add_products(const EdgeTerms<Wide>& to_key, const GraphRow<Real>& row, const GraphPlace& at,
+                    std::size_t j, const Number& s, RowSums<Real>& query, RowSums<Real>& key) {
+    const Index e = row.attended()[j];
+    const Index m = given_.edges.sources[static_cast<std::size_t>(e)];
     for (Index x = 0; x < d_.features; ++x) {
-      const Index column = h * d_.features + x;
+      const Index column = at.head * d_.features + x;
       query.at(at.node, column).add(product<Real>(s, row.key_of(j, x)));
       for (Index c = 0; to_key.given() && c < to_key.width; ++c)
         query.at(at.node, column).add(product<Real>(s, through(to_key, e, c, column)));
       key.at(m, column).add(product<Real>(s, row.query_of(x)));
     }
-    for (Index x = 0; x < width_; ++x) value.at(m, h * width_ + x).add(product<Real>(p, g(x)));
-    const Number scaled_s = product<Real>(s, scale_over_temperature());
     if (to_key.given())
-      add_edge_terms(to_key, kGraphWEdgeKey, e, h, d_.features, scaled_s,
+      add_edge_terms(to_key, kGraphWEdgeKey, e, at.head, d_.features,
+                     product<Real>(s, scale_over_temperature()),
                      [&](Index x) { return row.query_of(x); });
-    if (to_value.given()) add_edge_terms(to_value, kGraphWEdgeValue, e, h, width_, p, g);
+  }
+
+  /// What reaches the score <a, act(z)> of an edge. A gradient of 0 adds 0, whatever z is.
+  void add_activated(const EdgeTerms<Wide>& to_key, const GraphRow<Real>& row, const GraphPlace& at,
+                     std::size_t j, const Number& s, RowSums<Real>& query, RowSums<Real>& key) {
+    const Index e = row.attended()[j];
+    const Index m = given_.edges.sources[static_cast<std::size_t>(e)];
+    const Number scaled_s = product<Real>(s, scale_over_temperature());
+    const auto slope = [&](Index x) {
+      return product<Real>(row.weight_of(x), is_zero(s) ? Number{0, 0} : row.slope_of(j, x));
+    };
+    for (Index x = 0; !is_zero(s) && x < d_.features; ++x) {
+      const Index column = at.head * d_.features + x;
+      query.at(at.node, column).add(product<Real>(s, slope(x)));
+      key.at(m, column).add(product<Real>(s, slope(x)));
+      if (gradients_[kGraphScoreWeights].asked())
+        gradients_[kGraphScoreWeights]
+            .at(0, 0, 0, column)
+            .add(product<Real>(scaled_s, row.act_of(j, x)));
+    }
+    if (to_key.given())
+      add_edge_terms(to_key, kGraphWEdgeKey, e, at.head, d_.features, scaled_s, slope);
   }
 
   Wide temperature() const { return d_.temperature != 0 ? static_cast<Wide>(d_.temperature) : 1; }
@@ -284,9 +319,7 @@ class GraphBackwardOracle {
   /// From what reaches z = s / temperature to queries and keys: one constant, as in
   /// backward_row.hpp, 3.
   Number scale_over_temperature() const {
-    const Wide scale =
-        d_.scale != 0 ? static_cast<Wide>(d_.scale) : 1 / std::sqrt(static_cast<Wide>(d_.features));
-    return constant<Real>(scale / temperature());
+    return constant<Real>(scale_of<Wide>(d_) / temperature());
   }
 
   /// Matrices over edge data see sums over each node's edges, which are 0 where it has none: that
@@ -298,7 +331,7 @@ class GraphBackwardOracle {
       for (Index c = 0; c < d_.edge_width; ++c)
         gradients_[of].at(0, 0, c, column).add(kUnbounded<Wide>);
     };
-    for (Index x = 0; x < d_.features; ++x)
+    for (Index x = 0; d_.score == HEED_SCORE_DOT && x < d_.features; ++x)
       add(kGraphWEdgeKey, numbers.edge_key.given(), h * d_.features + x, row.query_of(x));
     for (Index x = 0; x < width_; ++x)
       add(kGraphWEdgeValue, numbers.edge_value.given(), h * width_ + x,

@@ -37,6 +37,7 @@ enum GraphGradientOf : std::size_t {
   kGraphWEdgeValue,
   kGraphEdgeBias,
   kGraphHeadWeights,
+  kGraphScoreWeights,
   kGraphGradients  ///< how many there are
 };
 

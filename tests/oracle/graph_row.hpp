@@ -5,6 +5,9 @@
 // D + E + 2 for the number of features, sum |q| |k| + sum |q| |f| |W| for the magnitude, and what
 // underflows times what it is multiplied with. An error of q moves it by e_q |f| |W| more.
 //
+// Other scores are <a, act(z)>, z = q + k + f W: sums of products (bounded.hpp), what act() makes
+// of their bounds (activation.hpp), and a product with a, which has no bound.
+//
 // The values of edges add sum over w of (sum p f_w) W_w: sums of p f_w as of values, and then a
 // product of E terms.
 //
@@ -22,6 +25,7 @@
 #include <limits>
 #include <vector>
 
+#include "tests/oracle/activation.hpp"
 #include "tests/oracle/gradient.hpp"
 #include "tests/oracle/graph_projection.hpp"
 #include "tests/oracle/scored_row.hpp"
@@ -54,6 +58,8 @@ class GraphRow : public ScoredRow<Real> {
         d_(given.desc),
         edges_(given.edges),
         numbers_(numbers),
+        weights_(given.args.score_weights),
+        act_(d_.activation, d_.slope),
         has_bias_(given.args.edge_bias != nullptr),
         place_(place),
         query_(numbers.query.row(place.node) + place.head * d_.features) {
@@ -116,6 +122,16 @@ class GraphRow : public ScoredRow<Real> {
   }
   const Bounded<Wide>& query_of(Index x) const { return query_[x]; }
 
+  /// Of scores that are no products: a_x, and act() of feature x of the j-th edge with its
+  /// derivative.
+  Bounded<Wide> weight_of(Index x) const { return exact(score_weight(x)); }
+  Bounded<Wide> act_of(std::size_t j, Index x) const {
+    return act_.value(sum_of(this->attended()[j], x));
+  }
+  Bounded<Wide> slope_of(std::size_t j, Index x) const {
+    return act_.slope(sum_of(this->attended()[j], x));
+  }
+
  private:
   using A = Arithmetic<Real>;
   static constexpr Index kPartEdges = 8192;
@@ -141,12 +157,41 @@ class GraphRow : public ScoredRow<Real> {
     return has_bias_ ? plus_bias<Real>(s, bias(e), unit) : s;
   }
 
-  Wide scale() const {
-    return d_.scale != 0 ? static_cast<Wide>(d_.scale)
-                         : 1 / std::sqrt(static_cast<Wide>(d_.features));
+  Wide scale() const { return scale_of<Wide>(d_); }
+
+  Wide score_weight(Index x) const {
+    if (weights_ == nullptr) return 1;
+    const std::uint32_t real = real_dtype(d_);
+    return static_cast<Wide>(
+        decode(real, load_bits(real, weights_, place_.head * d_.features + x)));
+  }
+
+  /// z, of feature x.
+  Bounded<Wide> sum_of(Index e, Index x) const {
+    const EdgeTerms<Wide>& terms = numbers_.edge_key;
+    BoundedSum<Real> z;
+    z.add(query_[x]);
+    z.add(key(e)[x]);
+    for (Index i = 0; terms.given() && i < terms.width; ++i)
+      z.add(exact(terms.features(e)[i]), exact(terms.weight(i, place_.head * d_.features + x)));
+    return z.result(1);
+  }
+
+  Product<Wide> activated_product(Index e) const {
+    std::vector<Wide> a, exactly, act, error;
+    for (Index x = 0; x < d_.features; ++x) {
+      const Bounded<Wide> one = act_.value(sum_of(e, x));
+      a.push_back(score_weight(x));
+      exactly.push_back(0);
+      act.push_back(one.value);
+      error.push_back(one.bound);
+    }
+    return with_errors(product_of(a.data(), act.data(), d_.features), a.data(), exactly.data(),
+                       act.data(), error.data());
   }
 
   Product<Wide> product(Index e) const {
+    if (d_.score != HEED_SCORE_DOT) return activated_product(e);
     std::vector<Wide> numbers(static_cast<std::size_t>(4 * d_.features));
     Wide* const q = numbers.data();
     Wide* const e_q = q + d_.features;
@@ -281,6 +326,8 @@ class GraphRow : public ScoredRow<Real> {
   const heed_graph_attention_desc& d_;
   const EdgeList& edges_;
   const GraphNumbers<Wide>& numbers_;
+  const void* const weights_;  ///< of features
+  const OracleActivation<Real> act_;
   const bool has_bias_;
   const GraphPlace place_;
   const Bounded<Wide>* const query_;

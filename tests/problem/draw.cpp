@@ -23,6 +23,11 @@ char Draw::first() {
   return static_cast<char>(*bytes_++);
 }
 
+std::uint32_t Draw::from_front(std::uint32_t most) {
+  if (!seeded_ && size_ == 0) return 0;
+  return static_cast<unsigned char>(first()) % (most + 1);
+}
+
 std::string Draw::text(std::size_t most) {
   const auto more = [&] { return seeded_ || size_ > 0; };
   std::string text;

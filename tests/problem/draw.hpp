@@ -45,6 +45,10 @@ class Draw {
   std::size_t index(std::size_t count) { return static_cast<std::size_t>(below(count - 1)); }
   /// 0 to most, as a choice of an enum.
   std::uint32_t choice(std::uint32_t most) { return static_cast<std::uint32_t>(below(most)); }
+  /// The same from the front of a fuzzer's bytes, so that others are drawn as they were before. A
+  /// choice that runs out is the first.
+  std::uint32_t from_front(std::uint32_t most);
+  bool from_front_one_in(std::uint32_t n) { return from_front(n - 1) == n - 1; }
   std::uint64_t bits() { return below(~std::uint64_t{0}); }
   double uniform(double low, double high) {
     return low + (high - low) * static_cast<double>(below((std::uint64_t{1} << 53U) - 1)) * 0x1p-53;

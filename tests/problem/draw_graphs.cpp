@@ -1,6 +1,7 @@
 #include "tests/problem/draw_graphs.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -92,6 +93,19 @@ void draw_options(Draw& draw, const EdgeList& edges, heed_graph_attention_desc& 
     d.hard = 1;
   else if (draw.one_in(4))
     d.temperature = draw.pick<double>({0.2, 0.7, 1, 3, 1000, 1e4, kInfinity});
+}
+
+/// Scores that are no products, in one of three.
+void draw_score(Draw& draw, heed_graph_attention_desc& d) {
+  if (!draw.from_front_one_in(3)) return;
+  d.score = 1 + draw.from_front(1);
+  d.activation = draw.from_front(HEED_ACTIVATION_TANH);
+  if (d.activation == HEED_ACTIVATION_LEAKY_RELU)
+    d.slope = std::array<double, 4>{0.2, 0.01, 0, -0.5}[draw.from_front(3)];
+  if (d.score == HEED_SCORE_SUM) {
+    d.value_features = value_features_of(d);
+    d.features = 1;
+  }
 }
 
 /// Of all tensors: float64, one type, or any of those that may meet.
@@ -217,10 +231,11 @@ void plant_specials(Draw& draw, GraphProblem& p) {
   for (std::int64_t n = draw.integer(1, 3); n > 0; --n) draw.plant(all);
 }
 
-GraphProblem draw_problem(Draw& draw, Graphs graphs, bool differentiable) {
+GraphProblem draw_problem(Draw& draw, Graphs graphs, bool differentiable,
+                          Scores scores = Scores::kAny) {
   EdgeList edges = draw_edges(draw, graphs, differentiable);
   const GraphForm form = draw_graph_form(draw, edges, differentiable);
-  heed_graph_attention_desc desc = draw_graph_attention(draw, edges, graphs);
+  heed_graph_attention_desc desc = draw_graph_attention(draw, edges, graphs, scores);
   if (differentiable) desc.hard = 0;
   GraphProblem p(edges, desc, static_cast<std::size_t>(draw.integer(0, 3)));
   p.form = form;
@@ -249,7 +264,8 @@ GraphForm draw_graph_form(Draw& draw, EdgeList& edges, bool reverse) {
   return {rows, draw.choice(HEED_INDEX_I64), reverse};
 }
 
-heed_graph_attention_desc draw_graph_attention(Draw& draw, const EdgeList& edges, Graphs graphs) {
+heed_graph_attention_desc draw_graph_attention(Draw& draw, const EdgeList& edges, Graphs graphs,
+                                               Scores scores) {
   heed_graph_attention_desc d = HEED_GRAPH_ATTENTION_DESC_INIT;
   d.heads = draw.pick<Index>({1, 1, 1, 2, 3, 4, 5, 8, 17, 30});
   d.features = draw_features(draw);
@@ -257,6 +273,7 @@ heed_graph_attention_desc draw_graph_attention(Draw& draw, const EdgeList& edges
   if (graphs == Graphs::kEdges) d.heads = draw.integer(1, 70);
   if (graphs == Graphs::kEdges) d.features = draw.integer(1, 70);
   if (graphs != Graphs::kEdges) limit_work(d, edges, graphs == Graphs::kSmall ? 500 : 8000);
+  if (scores == Scores::kAny) draw_score(draw, d);
   draw_options(draw, edges, d);
   DrawnTypes type(draw);
   for (std::size_t of = 0; of < kGraphTensors; ++of) {
@@ -303,9 +320,9 @@ GraphProblem draw_graph_problem(Draw& draw, Graphs graphs) {
   return draw_problem(draw, graphs, false);
 }
 
-GraphProblem draw_graph_problem(std::uint64_t seed, Graphs graphs) {
+GraphProblem draw_graph_problem(std::uint64_t seed, Graphs graphs, Scores scores) {
   Draw draw(seed);
-  return draw_problem(draw, graphs, false);
+  return draw_problem(draw, graphs, false, scores);
 }
 
 GraphProblem draw_differentiable_graph(std::uint64_t seed) {

@@ -17,6 +17,7 @@ bool made(const Desc& d) { return d.inputs != HEED_GRAPH_PROJECTED; }
 bool shared(const Desc& d) { return d.inputs == HEED_GRAPH_SHARED; }
 bool has_data(const Desc& d) { return made(d) || d.residual != 0; }
 bool has_edge_data(const Desc& d) { return d.edge_width > 0; }
+bool weighs_features(const Desc& d) { return d.score == HEED_SCORE_ADDITIVE; }
 bool weighted(const Desc& d) { return d.combine == HEED_COMBINE_WEIGHTED; }
 
 constexpr bool kNeeded = true;
@@ -43,6 +44,8 @@ constexpr GraphTensor kTensors[] = {
      kMayMiss},
     {"head_weights", &P::head_weights, nullptr, nullptr, &Args::head_weights, nullptr, weighted,
      kNeeded},
+    {"score_weights", &P::score_weights, nullptr, nullptr, &Args::score_weights, nullptr,
+     weighs_features, kNeeded},
     {"out", &P::out, &Desc::out, nullptr, nullptr, &Args::out, always, kNeeded},
     {"lse", &P::lse, &Desc::lse, nullptr, nullptr, &Args::lse, always, kMayMiss},
     {"weights", &P::weights, &Desc::weights, nullptr, nullptr, &Args::weights, always, kMayMiss}};
@@ -83,6 +86,8 @@ Axes shape_of(const Desc& d, const EdgeList& edges, std::size_t of) {
       return {1, 1, d.edge_width, d.heads * d.features};
     case kGraphWEdgeValue:
       return {1, 1, d.edge_width, d.heads * values};
+    case kGraphScoreWeights:
+      return {1, 1, 1, d.heads * d.features};
     case kGraphHeadWeights:
       return {1, 1, 1, d.heads};
     case kGraphOut:
@@ -107,7 +112,8 @@ LaidOut laid_out(Desc& d, const EdgeList& edges, std::size_t of) {
   const std::uint32_t real = of == kGraphOut ? std::uint32_t{HEED_DTYPE_F32} : real_dtype(d);
   if (tensor.rows != nullptr) return LaidOut(d.*tensor.rows, shape, real, use, true).without(0);
   if (tensor.matrix != nullptr) return laid_out(d.*tensor.matrix, d, edges, of, use);
-  return LaidOut(shape[3], of == kGraphHeadWeights ? nullptr : &d.bias_dtype, real, use);
+  const bool typed = of >= kGraphBQuery && of <= kGraphBValue;
+  return LaidOut(shape[3], typed ? &d.bias_dtype : nullptr, real, use);
 }
 
 Desc graph_desc(Index heads, Index features, Index value_features, const Types& types) {
@@ -251,6 +257,10 @@ std::string line_of(const GraphProblem& p) {
   if (p.edges.source_nodes > 0) line << " sources " << p.edges.source_nodes;
   line << " H" << d.heads << " D" << d.features << " Dv" << d.value_features << " "
        << kInputs[d.inputs] << " " << kCombine[d.combine] << " scale " << d.scale;
+  constexpr const char* kScores[] = {"", " sum of ", " additive "};
+  constexpr const char* kActivations[] = {"identity", "leaky ReLU", "tanh"};
+  if (d.score != HEED_SCORE_DOT) line << kScores[d.score] << kActivations[d.activation];
+  if (d.slope != 0) line << " slope " << d.slope;
   if (d.width > 0) line << " width " << d.width;
   if (d.edge_width > 0) line << " edge width " << d.edge_width;
   if (d.softcap != 0) line << " softcap " << d.softcap;

@@ -98,7 +98,7 @@ class GraphProblem {
   heed_graph_attention_desc desc;
   std::size_t misalign;
   std::optional<Tensor> query, key, value, data, w_query, w_key, w_value, b_query, b_key, b_value;
-  std::optional<Tensor> edge_data, w_edge_key, w_edge_value, edge_bias, head_weights;
+  std::optional<Tensor> edge_data, w_edge_key, w_edge_value, edge_bias, head_weights, score_weights;
   std::optional<Tensor> out, lse, weights;
   std::array<bool, 3> prepared = {};  ///< w_query, w_key and w_value, with their biases
   bool in_place = false;              ///< out is handed in as data too

@@ -51,7 +51,8 @@ LaidOutGradients<kGraphGradients> laid_out(Desc& d, const EdgeList& edges) {
   of_matrix(kGraphWValue, d.grad_w_value);
   of_matrix(kGraphWEdgeKey, d.grad_w_edge_key);
   of_matrix(kGraphWEdgeValue, d.grad_w_edge_value);
-  for (const std::size_t of : {kGraphBQuery, kGraphBKey, kGraphBValue, kGraphHeadWeights})
+  for (const std::size_t of :
+       {kGraphBQuery, kGraphBKey, kGraphBValue, kGraphHeadWeights, kGraphScoreWeights})
     if (has(a, of))
       all.of[of] = LaidOut(shape_of(a, edges, of)[3], nullptr, real_dtype(a), Use::kWritten);
   return all;
@@ -83,7 +84,8 @@ Args GraphBackwardProblem::args() {
   give(args, {&Args::grad_query, &Args::grad_key, &Args::grad_value, &Args::grad_data,
               &Args::grad_w_query, &Args::grad_w_key, &Args::grad_w_value, &Args::grad_b_query,
               &Args::grad_b_key, &Args::grad_b_value, &Args::grad_edge_data, &Args::grad_w_edge_key,
-              &Args::grad_w_edge_value, &Args::grad_edge_bias, &Args::grad_head_weights});
+              &Args::grad_w_edge_value, &Args::grad_edge_bias, &Args::grad_head_weights,
+              &Args::grad_score_weights});
   return args;
 }
 

@@ -33,6 +33,7 @@ class GraphBackward {
       clear_removed();
     }
     write_head_weights();
+    write_score_weights();
     matrices_.write();
   }
 
@@ -63,7 +64,7 @@ class GraphBackward {
       share_out<In>(step, incoming.hubs.size(), 1,
                     [&](In& in, std::int64_t i) { in.merge(incoming.hubs[i]); });
       share_out<In>(step, incoming.ranges.size(), per_claim,
-                    [&](In& in, std::int64_t i) { in.differentiate_split(incoming.ranges[i]); });
+                    [&](In& in, std::int64_t i) { in.differentiate_split(incoming.ranges[i], i); });
       share_out<In>(step, incoming.hubs.size(), 1,
                     [&](In& in, std::int64_t i) { in.sum(incoming.hubs[i]); });
     }
@@ -120,6 +121,7 @@ class GraphBackward {
         space_};
     differentiate(step);
     sum_head_weights(step);
+    sum_score_weights(step);
     matrices_.add_edges(step);
     return projected ? grad : matrices_.go_back(step, t);
   }
@@ -181,6 +183,31 @@ class GraphBackward {
     for (std::int64_t h = 0; h < problem_.heads; ++h)
       to[h] = static_cast<Real>((plan_.problem.accumulate ? static_cast<double>(to[h]) : 0) +
                                 (problem_.nodes > 0 ? sums[h] : 0));
+  }
+
+  // ---- Weights of features ----
+
+  std::int64_t padded() const { return Gather<Real>::padded(problem_.features); }
+
+  void sum_score_weights(const GraphBackwardStep& step) const {
+    if (args_.given.grad_score_weights == nullptr) return;
+    double* const sums = at<double>(space_, plan_.space.score_sums);
+    const std::int64_t count = problem_.heads * padded();
+    if (step.last) std::fill_n(sums, count, 0.0);
+    add_ranges(at<Real>(space_, plan_.space.score_terms), plan_.graph->ranges.size(), count, sums);
+  }
+
+  void write_score_weights() const {
+    auto* const to = static_cast<Real*>(args_.given.grad_score_weights);
+    if (to == nullptr) return;
+    const double* const sums = at<double>(space_, plan_.space.score_sums);
+    const double scale = problem_.scale / problem_.temperature;
+    for (std::int64_t i = 0; i < problem_.keys_width; ++i) {
+      const std::int64_t h = i / problem_.features;
+      const double sum = sums[h * padded() + i % problem_.features] * scale;
+      to[i] = static_cast<Real>((plan_.problem.accumulate ? static_cast<double>(to[i]) : 0) +
+                                (problem_.nodes > 0 ? sum : 0));
+    }
   }
 
   const heed_graph_attention_backward_plan& plan_;

@@ -40,7 +40,7 @@ class EdgeGradients {
     const double unit = problem_.query_scale(problem_.softcap > 0, problem_.log2_unit);
     const double scale = problem_.scale / problem_.temperature;
     const auto factor = static_cast<Real>(unit == 0 ? 0 : scale / unit);
-    const bool to_keys = step_.args.attention.w_edge_key != nullptr;
+    const bool to_keys = problem_.is_product() && step_.args.attention.w_edge_key != nullptr;
     const bool to_values = step_.args.attention.w_edge_value != nullptr;
     const auto first = static_cast<std::size_t>(panel.first);
     for (std::size_t e = 0; e < batch.edges; ++e) {
@@ -57,6 +57,9 @@ class EdgeGradients {
       }
     }
   }
+
+  /// The sums of a batch's edge data so far, [edges][edge_width]; nullptr: nobody wants them.
+  Real* rows() const { return step_.args.given.grad_edge_data == nullptr ? nullptr : rows_; }
 
   /// Writes the sums of all panels.
   void write_data(const Batch& batch) const {

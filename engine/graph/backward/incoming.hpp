@@ -14,7 +14,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/graph/backward/edges.hpp"
+#include "engine/graph/backward/activated.hpp"
 #include "engine/graph/splits.hpp"
 #include "engine/tensor/heads.hpp"
 
@@ -32,6 +32,11 @@ class Incoming {
   void differentiate(const NodeRange& range, std::int64_t index) {
     double* const terms = head_terms(index);
     if (terms != nullptr) std::fill_n(terms, heads_, 0.0);
+    begin_range(index);
+    if (activated_sums_.weights != nullptr)
+      std::fill_n(activated_sums_.weights, score_numbers(), Real{0});
+    if (activated_sums_.edge_keys != nullptr)
+      std::fill_n(activated_sums_.edge_keys, score_numbers() * edge_width_, Real{0});
     if (range.split != kNoSplit) {
       softmax_.attend(range.first, range.begin, range.end, false);
       Split<Real>(step_.forward, range.split).store(problem_, softmax_);
@@ -54,8 +59,9 @@ class Incoming {
     finish_softmax(hub.node, true, head_terms(hub.first_range));
   }
 
-  void differentiate_split(const NodeRange& range) {
+  void differentiate_split(const NodeRange& range, std::int64_t index) {
     if (range.split == kNoSplit) return;
+    begin_range(index);
     read_grad(range.first);
     recall(range.first);
     scores_.begin_node(range.first);
@@ -73,6 +79,19 @@ class Incoming {
   double* head_terms(std::int64_t range) const {
     if (problem_.combine != HEED_COMBINE_WEIGHTED) return nullptr;
     return at<double>(step_.space, plan_.space.head_terms) + range * problem_.heads;
+  }
+  std::size_t score_numbers() const {
+    return heads_ * static_cast<std::size_t>(Gather<Real>::padded(problem_.features));
+  }
+  void begin_range(std::int64_t index) {
+    if (problem_.is_product()) return;
+    const auto terms = [&](std::size_t offset, std::size_t numbers, const void* wanted) {
+      return wanted == nullptr ? nullptr : step_.of_node<Real>(offset, index, numbers);
+    };
+    const heed_graph_attention_backward_args& to = step_.args.given;
+    activated_sums_ = {
+        terms(plan_.space.score_terms, score_numbers(), to.grad_score_weights),
+        terms(plan_.space.edge_terms, score_numbers() * edge_width_, to.grad_w_edge_key)};
   }
   std::size_t edge_numbers() const { return heads_ * matrix_.padded_width(); }
 
@@ -190,7 +209,7 @@ class Incoming {
   void begin_node(std::int64_t node) {
     std::fill_n(sums_, plan_.sums.numbers, Real{0});
     if (problem_.edge_width == 0) return;
-    if (key_matrix_.given())
+    if (key_matrix_.given() && problem_.is_product())
       std::copy_n(scores_.edge_query(), edge_numbers(),
                   step_.of_node<Real>(plan_.space.asked_keys, node, edge_numbers()));
     if (!matrix_.given()) return;
@@ -264,13 +283,17 @@ class Incoming {
     edges_.write_bias(panel, batch, gradients);
     gradients_.uncap(panel, batch.edges);
     const auto wanted = static_cast<std::size_t>(Gather<Real>::padded(problem_.features));
-    add(panel, batch, scores_.rows(), wanted, gradients, sums_);
-    if (problem_.edge_width == 0) return;
     const std::size_t width = matrix_.padded_width();
+    if (matrix_.given()) add(panel, batch, data, width, probs_, sums_ + plan_.sums.edge_values);
+    if (problem_.edge_width > 0) edges_.add_data(panel, batch, gradients, probs_, edge_grad_);
+    if (!problem_.is_product()) {
+      activated_.add(panel, batch, gradients, sums_);
+      activated_.add_others(panel, batch, gradients, activated_sums_, edges_.rows());
+      return;
+    }
+    add(panel, batch, scores_.rows(), wanted, gradients, sums_);
     if (key_matrix_.given())
       add(panel, batch, data, width, gradients, sums_ + plan_.sums.edge_keys);
-    if (matrix_.given()) add(panel, batch, data, width, probs_, sums_ + plan_.sums.edge_values);
-    edges_.add_data(panel, batch, gradients, probs_, edge_grad_);
   }
 
   void add(const PanelRows& panel, const Batch& batch, const EdgeRows& rows, std::size_t features,
@@ -282,7 +305,7 @@ class Incoming {
 
   void finish(std::int64_t node) {
     Real* const edge_keys = sums_ + plan_.sums.edge_keys;
-    if (key_matrix_.given()) {
+    if (key_matrix_.given() && problem_.is_product()) {
       // Without edges the gradient is 0, also where the matrix is not finite.
       if (graph_.offsets[node] < graph_.offsets[node + 1])
         each_panel(kernels_, problem_.heads,
@@ -291,7 +314,10 @@ class Incoming {
     }
     if (matrix_.given())
       keep(sums_ + plan_.sums.edge_values, Real{1}, plan_.space.edge_values, node);
-    on_.write(step_.query, node, problem_.features, sums_, on_.scale);
+    if (problem_.is_product())
+      return on_.write(step_.query, node, problem_.features, sums_, on_.scale);
+    activated_.finish(sums_);
+    on_.write(step_.query, node, problem_.features, sums_, Real{1});
   }
 
   /// Keeps sums of edge data for the gradients of matrices.
@@ -312,6 +338,9 @@ class Incoming {
   EdgeScores<Real>& scores_ = softmax_.scores();
   const ScoreGradients<Real> gradients_{on_};
   const EdgeGradients<Real> edges_{on_, scores_};
+  ActivatedGradients<Real> activated_{on_, scores_};
+  ActivatedSums<Real> activated_sums_{};  ///< of the range
+  const std::size_t edge_width_ = static_cast<std::size_t>(problem_.edge_width);
   const Gather<Real> grad_of_{kernels_, step_.grad_out, problem_.out_heads(),
                               problem_.value_features, nullptr};
   const Gather<Real> value_of_{kernels_, step_.forward.value, problem_.heads,

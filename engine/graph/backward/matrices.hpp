@@ -15,6 +15,13 @@ struct GradientOfProjections {
   GradientTarget query, key, value;
 };
 
+/// sums[i] += terms of all ranges, [ranges][count], in order.
+template <class Real, class Sum>
+void add_ranges(const Real* terms, std::size_t ranges, std::int64_t count, Sum* sums) {
+  for (std::size_t range = 0; range < ranges; ++range, terms += count)
+    for (std::int64_t i = 0; i < count; ++i) sums[i] += static_cast<Sum>(terms[i]);
+}
+
 template <class Real>
 class MatrixGradients {
  public:
@@ -40,7 +47,9 @@ class MatrixGradients {
   /// Adds a step's share to the gradients of W_edge_key and W_edge_value.
   void add_edges(const GraphBackwardStep& step) const {
     const heed_graph_attention_backward_args& to = args_.given;
-    if (to.grad_w_edge_key != nullptr)
+    if (to.grad_w_edge_key != nullptr && !problem_.is_product())
+      sum_edge_keys(step, buffer(plan_.space.w_edge_key));
+    else if (to.grad_w_edge_key != nullptr)
       add_edge_matrix(step, plan_.matmuls.edge_keys, plan_.space.edge_keys, step.forward.query,
                       problem_.features, buffer(plan_.space.w_edge_key));
     if (to.grad_w_edge_value != nullptr)
@@ -224,6 +233,24 @@ class MatrixGradients {
           problem_.nodes};
       multiply_over_rows(threads_, plan, factors, sums + h * problem_.edge_width * features,
                          !step.last);
+    }
+  }
+
+  /// [edge_width][heads][features] of all ranges, to [heads][edge_width][features].
+  void sum_edge_keys(const GraphBackwardStep& step, Real* sums) const {
+    const std::int64_t features = problem_.features;
+    const std::int64_t padded = Gather<Real>::padded(features);
+    const std::int64_t row = problem_.heads * padded;
+    const Real* const terms = buffer(plan_.space.edge_terms);
+    for (std::int64_t i = 0; i < problem_.edge_width * row; ++i) {
+      const std::int64_t h = i % row / padded;
+      if (i % padded >= features) continue;
+      double sum = 0;
+      for (std::size_t range = 0; range < plan_.graph->ranges.size(); ++range)
+        sum += static_cast<double>(
+            terms[static_cast<std::int64_t>(range) * problem_.edge_width * row + i]);
+      Real& to = sums[(h * problem_.edge_width + i / row) * features + i % padded];
+      to = static_cast<Real>((step.last ? 0 : static_cast<double>(to)) + sum);
     }
   }
 

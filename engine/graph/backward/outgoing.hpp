@@ -8,7 +8,7 @@
 
 #include <limits>
 
-#include "engine/graph/backward/step.hpp"
+#include "engine/graph/backward/activated.hpp"
 
 namespace heed {
 
@@ -119,7 +119,11 @@ class Outgoing {
     gradients_.compute(panel, batch.edges, zeros_, zeros_, probs_);
     gradients_.uncap(panel, batch.edges);
     const auto wanted = static_cast<std::size_t>(Gather<Real>::padded(problem_.features));
-    add_rows(kernels_, scores_, panel, batch, scores_.rows(), wanted, gradients, sums_);
+    if (problem_.is_product()) {
+      add_rows(kernels_, scores_, panel, batch, scores_.rows(), wanted, gradients, sums_);
+    } else {
+      activated_.add(panel, batch, gradients, sums_);
+    }
     add_rows(kernels_, scores_, panel, batch, grads_, features, probs_, sums_ + plan_.sums.values);
   }
 
@@ -143,7 +147,9 @@ class Outgoing {
   }
 
   void finish(std::int64_t node) {
-    on_.write(step_.key, node, problem_.features, sums_, on_.scale);
+    if (!problem_.is_product()) activated_.finish(sums_);
+    on_.write(step_.key, node, problem_.features, sums_,
+              problem_.is_product() ? on_.scale : Real{1});
     on_.write(step_.value, node, problem_.value_features, sums_ + plan_.sums.values, Real{1});
   }
 
@@ -159,7 +165,9 @@ class Outgoing {
   EdgeScores<Real> scores_{
       on_.forward,
       {order_, step_.forward.key, step_.forward.query, on_.buffer(&GraphBackwardSlab::keys),
-       asked(step_.args.attention.w_edge_key, &GraphBackwardSpace::asked_keys)}};
+       asked(problem_.is_product() ? step_.args.attention.w_edge_key : nullptr,
+             &GraphBackwardSpace::asked_keys)}};
+  ActivatedGradients<Real> activated_{on_, scores_};
   const ScoreGradients<Real> gradients_{on_};
   const Gather<Real> value_of_{kernels_, step_.forward.value, problem_.heads,
                                problem_.value_features, nullptr};

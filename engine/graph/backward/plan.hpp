@@ -59,7 +59,9 @@ struct GraphBackwardSlab : GraphBuffers {
   std::size_t keys = numbers(kEdges * s.features, s.heads);  ///< rows that are copied
   std::size_t values = numbers(kEdges * s.value_features, s.heads);
   std::size_t edge_rows = numbers(kEdges, s.edge_width);  ///< gradients of edge data
-  std::size_t bias_sums = numbers(kEdges, 1);             ///< gradients of a bias for all heads
+  std::size_t score_weights = numbers(s.activates ? s.features : 0, s.heads);
+  std::size_t slopes = numbers(s.activates ? kEdges * s.features : 0, s.heads);  ///< of act()
+  std::size_t bias_sums = numbers(kEdges, 1);  ///< gradients of a bias for all heads
   std::size_t sums = numbers(node_sums(), 1);
   std::size_t rows = numbers(3, widest_row());  ///< on their way in or out
   std::size_t bytes = 0;
@@ -82,9 +84,12 @@ struct GraphBackwardSpace {
   std::size_t asked_values;  ///< [nodes][heads][edge_width] W_edge_value times grad
   std::size_t edge_keys;     ///< [nodes][heads][edge_width] as in NodeSums
   std::size_t edge_values;
-  std::size_t head_terms;  ///< [ranges][heads] double, of head weights; then [heads] their sums
-  std::size_t splits;      ///< [splits] NodeSums
-  std::size_t query;       ///< [nodes][heads][features] gradients of projections
+  std::size_t head_terms;   ///< [ranges][heads] double, of head weights; then [heads] their sums
+  std::size_t score_terms;  ///< [ranges] ActivatedSums of weights
+  std::size_t edge_terms;   ///< [ranges] ActivatedSums of W_edge_key
+  std::size_t score_sums;   ///< [heads][features] double, of score_terms
+  std::size_t splits;       ///< [splits] NodeSums
+  std::size_t query;        ///< [nodes][heads][features] gradients of projections
   std::size_t key;
   std::size_t value;
   std::size_t grad_data[2];  ///< [nodes][width] of a step, and of the one after it

@@ -205,6 +205,7 @@ class Run : RankRun {
     args.w_edge_value = args_.w_edge_value;
     args.edge_bias = from_edge(args_.edge_bias, desc_.edge_bias, share.first_edge);
     args.head_weights = args_.head_weights;
+    args.score_weights = args_.score_weights;
     args.out = used.out.data;
     if (own.last && args_.lse != nullptr) args.lse = share.in_place ? args_.lse : at(space.few.lse);
     if (own.last) args.weights = from_edge(args_.weights, desc_.weights, share.first_edge);
