@@ -220,7 +220,8 @@ Order axes_of(const GraphProblem& p, std::size_t of) {
   if (of <= kGraphValue) return {2, 1, 3};
   if (of >= kGraphWQuery && of <= kGraphWValue) return per_node ? Order{0, 2, 3} : Order{2, 3};
   if (of == kGraphEdgeBias) return shared ? Order{2} : Order{2, 1};
-  const bool vector = of == kGraphHeadWeights || (of >= kGraphBQuery && of <= kGraphBValue);
+  const bool vector = of == kGraphHeadWeights || of == kGraphScoreWeights ||
+                      (of >= kGraphBQuery && of <= kGraphBValue);
   return vector ? Order{3} : Order{2, 3};
 }
 
@@ -265,6 +266,13 @@ void say_graph(Members& call, const GraphProblem& p) {
   if (!p.query) call.add("heads", said(p.desc.heads));
   say_softmax(call, p.desc);
   call.add("combine", word(name_of_combine(p.desc.combine)));
+  constexpr const char* kScores[] = {"dot", "sum", "additive"};
+  constexpr const char* kActivations[] = {"identity", "leaky_relu", "tanh"};
+  if (p.desc.score != HEED_SCORE_DOT) {
+    call.add("score", word(kScores[p.desc.score]));
+    call.add("activation", word(kActivations[p.desc.activation]));
+    if (p.desc.activation == HEED_ACTIVATION_LEAKY_RELU) call.add("slope", said(p.desc.slope));
+  }
   if (p.desc.residual != 0) call.add("residual", "true");
   if (p.desc.steps > 1) call.add("steps", said(p.desc.steps));
 }

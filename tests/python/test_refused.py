@@ -300,6 +300,27 @@ ARGUMENTS = {
         (dict(edge_bias=f32(3, 4)), "edge_bias is ...; it must have a number for each of the 2"),
         (dict(w_edge_key=W_EDGE), "w_edge_key is given without edge_data"),
         (dict(graph=SOURCED), "key is ...a row for each of the 7 source"),
+        (dict(score="dots"), 'score is \'dots\'; it must be "dot", "sum" or "additive"'),
+        (dict(slope=0.1), 'slope is given; only score="sum" and score="additive" have it'),
+        (dict(activation="tanh"), 'activation is given; only score="sum" and score="additive"'),
+        (dict(score="sum"), 'query and key have 3 features; with score="sum" they are one number'),
+        (
+            dict(score="additive"),
+            'score_weights is None; score="additive" needs [heads * features]',
+        ),
+        (dict(score_weights=[1] * 6), 'score_weights is given; only score="additive" has them'),
+        (
+            dict(score="additive", score_weights=[1.0]),
+            "score_weights has 1 numbers; it must have one for each of the 6 features of all heads",
+        ),
+        (
+            dict(score="additive", activation="relu", score_weights=[1.0] * 6),
+            'activation is \'relu\'; it must be "identity", "leaky_relu" or "tanh"',
+        ),
+        (
+            dict(score="additive", activation="tanh", slope=0.1, score_weights=[1.0] * 6),
+            'slope is given; only activation="leaky_relu" has one',
+        ),
     ],
     "graph_attention of data": [
         (dict(w_query=W3, w_key=W3, w_value=W3), "w_query is ...; it must have a matrix for each"),

@@ -10,6 +10,8 @@ from heed.options import Array, ArrayT, named, spelled_out
 from heed.results import GraphGradients, Result
 
 Combine: TypeAlias = Literal["concat", "weighted", "mean", "max"]
+Score: TypeAlias = Literal["dot", "sum", "additive"]
+Activation: TypeAlias = Literal["identity", "leaky_relu", "tanh"]
 
 
 class GraphOptions(TypedDict, total=False):
@@ -26,6 +28,10 @@ class GraphOptions(TypedDict, total=False):
     w_edge_key: Array | None
     w_edge_value: Array | None
     edge_bias: Array | None
+    score: Score
+    activation: Activation | None
+    slope: float | None
+    score_weights: Array | None
     scale: float | None
     softcap: float | None
     temperature: float | None
@@ -87,6 +93,8 @@ def graph_attention(
     """Attention over a graph: every node attends to the sources of its incoming edges.
 
         s_e   = scale * <q_n, k_m + edge_k_e>          for every edge e from m to n
+              = scale * act(q_n + k_m + edge_k_e)      with score="sum", as in GAT
+              = scale * <a, act(q_n + k_m + edge_k_e)> with score="additive", as in GATv2
         s_e   = softcap * tanh(s_e / softcap)          if softcap is given
         s_e   = s_e + edge_bias[e]                     if a bias is given; -inf leaves the edge out
         p_e   = softmax(s_e / temperature)             over the edges into n
@@ -119,7 +127,11 @@ def graph_attention(
         w_edge_key: ``[edge width, heads * features]``; None: edges add nothing to keys.
         w_edge_value: ``[edge width, heads * value features]``, likewise; may be ``w_edge_key``.
         edge_bias: ``[edges given, heads]``, or ``[edges given]`` for all heads.
-        scale: of scores; ``1 / sqrt(features)`` unless given.
+        score: how query and key make a score; with ``"sum"`` both have one feature.
+        activation: ``act``, of scores other than ``"dot"``; ``"leaky_relu"`` unless given.
+        slope: of leaky ReLU below 0; 0.2 unless given.
+        score_weights: ``a``, ``[heads * features]``, with ``score="additive"``.
+        scale: of scores; ``1 / sqrt(features)`` unless given, and 1 of other scores than ``"dot"``.
         softcap: bound of scores, above 0.
         temperature: above 0; infinity weighs all edges into a node alike. 1 unless given.
         hard: weight 1 at the largest score, of equal ones at the lowest source.
@@ -216,6 +228,7 @@ def graph_attention_backward(
     grad_b_key: bool | Array | None = None,
     grad_b_value: bool | Array | None = None,
     grad_head_weights: bool | Array | None = None,
+    grad_score_weights: bool | Array | None = None,
     accumulate: bool = False,
     **options: Unpack[GraphOptions],
 ) -> GraphGradients[Any]:
@@ -229,10 +242,12 @@ def graph_attention_backward(
         grad_key_m   = scale * sum over e from m of grad_s_e q_n
         grad_value_m = sum over e from m of p_e grad_n
 
-    and from these of what queries, keys, values, ``edge_k`` and ``edge_v`` are made of. All steps
-    are differentiated. Nothing is kept per edge: scores and results are computed again, so nothing
-    that ``heed.graph_attention`` gave is needed. Sums follow the order of edges, so bits do not
-    depend on threads. Nodes and edges that take no part, removed duplicates too, get exactly 0.
+    or of scores <a, act(z_e)>, with z_e = q_n + k_m + edge_k_e, scale * grad_s_e a act'(z_e) for
+    queries and keys alike, and scale * grad_s_e act(z_e) for ``a``; and from these of what queries,
+    keys, values, ``edge_k`` and ``edge_v`` are made of. All steps are differentiated. Nothing is
+    kept per edge: scores and results are computed again, so nothing that ``heed.graph_attention``
+    gave is needed. Sums follow the order of edges, so bits do not depend on threads. Nodes and
+    edges that take no part, removed duplicates too, get exactly 0.
     Hard attention is not differentiable, and ``heed.Weights`` have no gradients.
 
     Args:

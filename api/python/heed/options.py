@@ -99,6 +99,7 @@ _DEFAULTS = {
     "combine": "concat",
     "placement": "contiguous",
     "queries": "split",
+    "score": "dot",
     "steps": 1,
 }
 _LAST = {"out": 1, "context": 2, "keep": 3}  # in signatures

@@ -100,3 +100,4 @@ class GraphGradients(NamedTuple, Generic[ArrayT]):
     b_key: ArrayT | None = None
     b_value: ArrayT | None = None
     head_weights: ArrayT | None = None
+    score_weights: ArrayT | None = None

@@ -87,6 +87,10 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
   ARGUMENT(head_weights, HEED_PROJECTS | kSetting)             \
   ARGUMENT(edge_data, kOfGraphs | kTensor)                     \
   ARGUMENT(edge_bias, kOfGraphs | kTensor)                     \
+  ARGUMENT(score, kOfGraphs | kSetting)                        \
+  ARGUMENT(activation, kOfGraphs | kSetting)                   \
+  ARGUMENT(slope, kOfGraphs | kSetting)                        \
+  ARGUMENT(score_weights, kOfGraphs | kSetting)                \
   ARGUMENT(residual, kOfGraphs | kSetting)                     \
   ARGUMENT(steps, kOfGraphs | kSetting)                        \
                                                                \
@@ -118,6 +122,7 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
   ARGUMENT(grad_b_value, HEED_PROJECTS | kGradient)            \
   ARGUMENT(grad_b_out, kOfBlocks | kGradient)                  \
   ARGUMENT(grad_head_weights, HEED_PROJECTS | kGradient)       \
+  ARGUMENT(grad_score_weights, kOfGraphs | kGradient)          \
   ARGUMENT(accumulate, kOfAny | kGradient)                     \
   ARGUMENT(score_gradient, HEED_ATTENDS | kGradient)
 

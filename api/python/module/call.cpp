@@ -527,15 +527,15 @@ heed_score_layout score_layout(const char* name, const Form& form, const Call& c
   return layout;
 }
 
-const void* read_reals(const char* name, nb::handle from, bool float64, std::int64_t heads,
-                       Reals& reals) {
+const void* read_reals(const char* name, nb::handle from, bool float64, std::int64_t count,
+                       Reals& reals, const char* of) {
   if (!from.is_valid()) return nullptr;
   const auto read = [&](auto& vector) -> const void* {
     vector =
         read_vector<std::remove_const_t<std::remove_pointer_t<decltype(vector.data)>>>(name, from);
-    if (vector.count != heads)
-      refuse("{} has {} numbers; it must have one for each of the {} query heads", name,
-             vector.count, heads);
+    if (vector.count != count)
+      refuse("{} has {} numbers; it must have one for each of the {} {}", name, vector.count, count,
+             of);
     return vector.data;
   };
   return float64 ? read(reals.doubles) : read(reals.singles);

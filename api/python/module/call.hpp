@@ -182,8 +182,8 @@ void read_choices(heed_attention_desc& desc, const Arguments& given);
 void add_outputs_beside_out(Call& call, const Arguments& given);
 
 /// A number for each of the query heads, of the arithmetic's type; null where none are given.
-const void* read_reals(const char* name, nb::handle from, bool float64, std::int64_t heads,
-                       Reals& reals);
+const void* read_reals(const char* name, nb::handle from, bool float64, std::int64_t count,
+                       Reals& reals, const char* of = "query heads");
 
 /// The layout of a mask or bias, which broadcasts to [batch, heads, rows, keys].
 heed_score_layout score_layout(const char* name, const Form& form, const Call& call);

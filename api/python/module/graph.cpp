@@ -316,6 +316,53 @@ void read_settings(GraphCall& call, const Arguments& given) {
 
 }  // namespace
 
+namespace {
+
+/// One of these words; `nothing` if it is not given.
+std::uint32_t read_word(const char* name, nb::handle from, std::initializer_list<const char*> words,
+                        std::uint32_t nothing) {
+  if (!from.is_valid()) return nothing;
+  std::string all;
+  std::uint32_t index = 0;
+  for (const char* const word : words) {
+    if (from.equal(nb::str(word))) return index;
+    all += (index == 0 ? "\"" : index + 1 < words.size() ? "\", \"" : "\" or \"");
+    all += word;
+    ++index;
+  }
+  refuse("{} is {}; it must be {}\"", name, nb::repr(from), all);
+}
+
+/// Leaky ReLU of slope 0.2, as GAT and GATv2 have it, unless something else is said.
+void read_score(GraphCall& call, const Arguments& given) {
+  heed_graph_attention_desc& desc = call.desc;
+  desc.score = read_word("score", given.score, {"dot", "sum", "additive"}, HEED_SCORE_DOT);
+  const bool dot = desc.score == HEED_SCORE_DOT;
+  for (const auto& [name, one] :
+       {std::pair{"activation", given.activation}, std::pair{"slope", given.slope}})
+    if (dot && one.is_valid())
+      refuse("{} is given; only score=\"sum\" and score=\"additive\" have it", name);
+  desc.activation = read_word("activation", given.activation, {"identity", "leaky_relu", "tanh"},
+                              dot ? HEED_ACTIVATION_IDENTITY : HEED_ACTIVATION_LEAKY_RELU);
+  const bool leaky = desc.activation == HEED_ACTIVATION_LEAKY_RELU;
+  if (given.slope.is_valid() && !leaky)
+    refuse("slope is given; only activation=\"leaky_relu\" has one");
+  constexpr double kOfGat = 0.2;
+  if (leaky) desc.slope = given.slope.is_valid() ? number("slope", given.slope) : kOfGat;
+  const bool additive = desc.score == HEED_SCORE_ADDITIVE;
+  if (given.score_weights.is_valid() != additive)
+    refuse(additive ? "score_weights is None; score=\"additive\" needs [heads * features]"
+                    : "score_weights is given; only score=\"additive\" has them");
+  if (desc.score == HEED_SCORE_SUM && desc.features != 1)
+    refuse("query and key have {} features; with score=\"sum\" they are one number per head",
+           desc.features);
+  call.args.score_weights =
+      read_reals("score_weights", given.score_weights, call.float64, desc.heads * desc.features,
+                 call.score_weights, "features of all heads");
+}
+
+}  // namespace
+
 heed_layout heads_layout(const Form& form) {
   heed_layout layout = layout_over(form);
   layout.stride_row = form.strides[0];
@@ -341,6 +388,7 @@ void GraphCall::read(const Arguments& given, const heed_graph_info& sizes) {
   read_settings(*this, given);
   args.head_weights =
       read_head_weights(desc.combine, given.head_weights, float64, desc.heads, head_weights);
+  read_score(*this, given);
 }
 
 void GraphCall::make_outputs(const Arguments& given) {
@@ -434,7 +482,7 @@ nb::handle wanted(const Gradients& gradients, const Operand& row, bool given) {
   return how;
 }
 
-/// In the order of heed.GraphGradients: tensors, matrices, biases, weights of heads.
+/// In the order of heed.GraphGradients: tensors, matrices, biases, weights of heads and features.
 void add_gradients(Gradients& gradients, const GraphCall& call) {
   for (int i = 0; i < GraphCall::kTensors; ++i) {
     const Operand& row = GraphCall::kTensorRows[i].operand;
@@ -462,6 +510,9 @@ void add_gradients(Gradients& gradients, const GraphCall& call) {
   const Operand weights = HEED_VECTOR(GraphApi, head_weights);
   gradients.add_reals(weights, wanted(gradients, weights, call.args.head_weights != nullptr),
                       call.desc.heads);
+  const Operand features = HEED_VECTOR(GraphApi, score_weights);
+  gradients.add_reals(features, wanted(gradients, features, call.args.score_weights != nullptr),
+                      call.desc.heads * call.desc.features);
 }
 
 void check_differentiable(const GraphCall& call) {

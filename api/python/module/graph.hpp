@@ -83,7 +83,7 @@ struct GraphCall {
   Array tensors[kTensors];
   Matrix matrices[kMatrices];
   Bias biases[kMatrices];
-  Reals head_weights;
+  Reals head_weights, score_weights;
   Outputs outputs;
 
   /// All that is given. Without a graph, `sizes` tells the sizes of what has one elsewhere.
