@@ -1,4 +1,4 @@
-"""heed.pyg.TransformerConv beside PyTorch Geometric's, which is also its constructor."""
+"""Layers of heed.pyg beside PyTorch Geometric's, which are also their constructors."""
 
 import itertools
 import re
@@ -26,10 +26,10 @@ def graph(nodes=NODES, sources=NODES):
     )
 
 
-def layers(in_channels=WIDTH, **options):
+def layers(in_channels=WIDTH, name="TransformerConv", **options):
     """PyTorch Geometric's and heed's, with the same parameters."""
-    theirs = geometric.nn.TransformerConv(in_channels, FEATURES, **options).eval()
-    ours = heed.pyg.TransformerConv(in_channels, FEATURES, **options).eval()
+    theirs = getattr(geometric.nn, name)(in_channels, FEATURES, **options).eval()
+    ours = getattr(heed.pyg, name)(in_channels, FEATURES, **options).eval()
     ours.load_state_dict(theirs.state_dict())
     return theirs, ours
 
@@ -92,6 +92,82 @@ def test_agrees(options):
     assert heed.torch.report() == {"heed": 1}
     with torch.inference_mode():
         assert_same(ours(*given), found[0])
+
+
+BOTH = "GATConv", "GATv2Conv"
+OF_GATS = [
+    {},
+    *({"heads": 3, "concat": False}, {"heads": 3, "bias": False, "negative_slope": 0.01}),
+    *({"heads": 2, "residual": True, "add_self_loops": False}, {"negative_slope": 0.0}),
+    *({"heads": 2, "edge_dim": 4, "fill_value": fill} for fill in ("mean", "max", 0.5)),
+    {"heads": 2, "edge_dim": 4, "add_self_loops": False},
+    {"heads": 2, "edge_dim": 4, "train": True},
+    *({"heads": 4, "edge_dim": 4, "dtype": x} for x in (torch.float64, torch.bfloat16)),
+]
+
+
+@pytest.mark.parametrize("options", OF_GATS, ids=lambda o: "-".join(map(str, o.values())) or "-")
+@pytest.mark.parametrize("name", [*BOTH, "shared"])
+def test_gat_agrees(name, options):
+    """As of TransformerConv; GATv2Conv also with one matrix for sources and destinations."""
+    options = dict(options, **({"share_weights": True} if name == "shared" else {}))
+    name = "GATv2Conv" if name == "shared" else name
+    training, dtype = options.pop("train", False), options.pop("dtype", torch.float32)
+    theirs, ours = (x.train(training).to(dtype) for x in layers(name=name, **options))
+    given = given_to(options, dtype)
+    found = trained(ours, *given)
+    exact = [x.double() if x.is_floating_point() else x for x in given]
+    expected = trained(theirs.double(), *exact)
+    assert_all_close(found, expected, 16 if dtype == torch.bfloat16 else 400)
+    assert heed.torch.report() == {"heed": 1}
+    with torch.inference_mode():
+        assert_same(ours(*given), found[0])
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_gat_between_two_kinds_of_nodes_tells_its_weights(name):
+    theirs, ours = layers((WIDTH, 4), name=name, heads=2, edge_dim=3, add_self_loops=False)
+    x, edges = (torch.randn(50, WIDTH), torch.randn(30, 4)), graph(30, 50)
+    features = torch.randn(EDGES, 3)
+    with torch.no_grad():
+        out, (same, alpha) = ours(x, edges, features, return_attention_weights=True)
+        expected, (_, weights) = theirs(x, edges, features, return_attention_weights=True)
+    assert same is edges
+    assert_same(out, expected.double())
+    assert_same(alpha, weights.double())
+    assert heed.torch.report() == {"heed": 1}
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_gat_over_sparse_matrices_and_its_graph_is_made_once(name, made):
+    theirs, ours = layers(name=name, heads=2)
+    x, edges = torch.randn(NODES, WIDTH), graph().unique(dim=1).contiguous()
+    with torch.no_grad():
+        for _ in range(3):
+            assert_same(ours(x, edges), theirs(x, edges).double())
+        assert len(made) == 1
+        edges[0, 5] = 11
+        assert_same(ours(x, edges), theirs(x, edges).double())
+        assert len(made) == 2
+        matrix = torch.sparse_coo_tensor(edges.flip(0), torch.ones(edges.shape[1]), (NODES, NODES))
+        matrix = matrix.coalesce()
+        assert_same(ours(x, matrix), theirs(x, matrix).double())
+    assert heed.torch.report() == {"heed": 5}
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_gat_leaves_to_pytorch_geometric(name):
+    reasons = {
+        "flow is target_to_source": layers(name=name, flow="target_to_source")[1],
+        "dropout is 0.5": layers(name=name, dropout=0.5)[1].train(),
+        "hooks look at messages": layers(name=name)[1],
+    }
+    reasons["hooks look at messages"].register_edge_update_forward_hook(lambda *_: None)
+    for reason, layer in reasons.items():
+        heed.torch.report(clear=True)
+        with torch.no_grad():
+            assert layer(torch.randn(NODES, WIDTH), graph()).shape == (NODES, FEATURES)
+        assert heed.torch.report() == {reason: 1}
 
 
 def test_lazy_channels_hooks_and_bad_edges():

@@ -1,4 +1,4 @@
-"""heed in PyTorch Geometric: a fused ``TransformerConv``.
+"""heed in PyTorch Geometric: fused ``TransformerConv``, ``GATConv`` and ``GATv2Conv``.
 
 >>> import torch, heed.pyg
 >>> layer = heed.pyg.TransformerConv(3, 4, heads=2).eval()
@@ -10,13 +10,16 @@ torch.Size([3, 8])
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric import EdgeIndex  # type: ignore[import-untyped]
-from torch_geometric.nn import TransformerConv as _TransformerConv  # type: ignore[import-untyped]
+from torch_geometric.nn import GATConv as _GATConv  # type: ignore[import-untyped]
+from torch_geometric.nn import GATv2Conv as _GATv2Conv
+from torch_geometric.nn import TransformerConv as _TransformerConv
 from torch_geometric.utils import (  # type: ignore[import-untyped]
     is_torch_sparse_tensor,
     to_edge_index,
@@ -25,17 +28,21 @@ from torch_geometric.utils import (  # type: ignore[import-untyped]
 from heed.torch import _tell
 from heed.torch_ops import (
     _Kept,
+    _real,
     _require_gradients,
     _text,
     _unreadable,
+    activated_graph_attention,
+    attend_activated,
     attend_graph,
     graph_attention,
 )
 
-__all__ = ["TransformerConv"]
+__all__ = ["GATConv", "GATv2Conv", "TransformerConv"]
 
 
 _edges = _Kept()  # of the indices of sparse adjacency matrices
+_looped = _Kept()  # of edge_index before layers have added self-loops
 
 
 def _edges_of(adjacency: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -76,7 +83,65 @@ def _with_rows(x: Tensor, rows: int) -> Tensor:
     return x if len(x) == rows else torch.nn.functional.pad(x, (0, 0, 0, 0, 0, rows - len(x)))
 
 
-class TransformerConv(_TransformerConv):  # type: ignore[misc]
+class _Fused:
+    """Why a layer leaves its edges to PyTorch Geometric."""
+
+    _return_weights: bool
+    lin_edge: Any
+
+    def _disagrees(self, featured: bool) -> bool:
+        """Whether features of edges meet no matrix, or a matrix no features."""
+        return (self.lin_edge is not None) != featured
+
+    def _objection(
+        self: Any, edge_index: Any, edge_attr: Tensor | None, *tensors: Tensor
+    ) -> str | None:
+        if torch.compiler.is_compiling():
+            return "it is compiled"
+        if (reason := _unreadable(edge_attr, *tensors)) is not None:
+            return reason
+        if (reason := self._objection_to_edges(edge_index, *tensors)) is not None:
+            return reason
+        if self._return_weights and _require_gradients(edge_attr, *tensors, *self.parameters()):
+            return "gradients are required, and attention weights asked for"
+        if self.training and self.dropout > 0:
+            return f"dropout is {self.dropout:g}"
+        stored = is_torch_sparse_tensor(edge_index) and edge_index.dense_dim() > 0
+        if self._disagrees(edge_attr is not None or stored):
+            return "edge_dim and edge_attr do not go together"
+        if self.aggr not in ("add", "sum"):
+            return f"aggr is {self.aggr}"
+        looked_at = ("_propagate", "_message", "_aggregate", "_edge_update")
+        if self.explain or any(
+            hooks
+            for name, hooks in vars(self).items()
+            if name.startswith(looked_at) and name.endswith("_hooks")
+        ):
+            return "hooks look at messages"
+        return None
+
+    def _objection_to_edges(
+        self: Any, edges: Any, query: Tensor, key: Tensor, _: Tensor
+    ) -> str | None:
+        if type(edges) not in (Tensor, Parameter, EdgeIndex):
+            return f"a tensor is a {type(edges).__name__}"
+        flipped = self.flow != "source_to_target"
+        if is_torch_sparse_tensor(edges):
+            if flipped:
+                return f"flow is {self.flow}, of a sparse adjacency matrix"
+            if edges.layout == torch.sparse_coo and not edges.is_coalesced():
+                return "a sparse adjacency matrix is not coalesced"
+        elif edges.layout != torch.strided or edges.dim() != 2 or len(edges) != 2:
+            return "edge_index is not [2, edges]"
+        elif edges.dtype not in (torch.int32, torch.int64):
+            return f"edge_index is {_text(edges.dtype)}"
+        counts = zip(_sizes(edges, flipped), (len(key), len(query)), strict=True)
+        if any(size not in (None, count) for size, count in counts):
+            return "edges are of other numbers of nodes"
+        return None
+
+
+class TransformerConv(_Fused, _TransformerConv):  # type: ignore[misc]
     """``torch_geometric.nn.TransformerConv``, whose scores, softmax and sums heed fuses.
 
     Constructor, parameters, ``state_dict`` and calls are PyTorch Geometric's, for a ``Tensor`` or a
@@ -142,45 +207,161 @@ class TransformerConv(_TransformerConv):  # type: ignore[misc]
             found, self._alpha = found.out, found.weights.to(query.dtype)
         return cast(Tensor, found[: len(query)])
 
-    def _objection(self, edge_index: Any, edge_attr: Tensor | None, *tensors: Tensor) -> str | None:
-        if torch.compiler.is_compiling():
-            return "it is compiled"
-        if (reason := _unreadable(edge_attr, *tensors)) is not None:
-            return reason
-        if (reason := self._objection_to_edges(edge_index, *tensors)) is not None:
-            return reason
-        if self._return_weights and _require_gradients(edge_attr, *tensors, *self.parameters()):
-            return "gradients are required, and attention weights asked for"
-        if self.training and self.dropout > 0:
-            return f"dropout is {self.dropout:g}"
-        stored = is_torch_sparse_tensor(edge_index) and edge_index.dense_dim() > 0
-        if (self.lin_edge is None) != (edge_attr is None and not stored):
-            return "edge_dim and edge_attr do not go together"
-        if self.aggr != "add":
-            return f"aggr is {self.aggr}"
-        looked_at = ("_propagate", "_message", "_aggregate")
-        if self.explain or any(
-            hooks
-            for name, hooks in vars(self).items()
-            if name.startswith(looked_at) and name.endswith("_hooks")
-        ):
-            return "hooks look at messages"
-        return None
 
-    def _objection_to_edges(self, edges: Any, query: Tensor, key: Tensor, _: Tensor) -> str | None:
-        if type(edges) not in (Tensor, Parameter, EdgeIndex):
-            return f"a tensor is a {type(edges).__name__}"
-        flipped = self.flow != "source_to_target"
-        if is_torch_sparse_tensor(edges):
-            if flipped:
-                return f"flow is {self.flow}, of a sparse adjacency matrix"
-            if edges.layout == torch.sparse_coo and not edges.is_coalesced():
-                return "a sparse adjacency matrix is not coalesced"
-        elif edges.layout != torch.strided or edges.dim() != 2 or len(edges) != 2:
-            return "edge_index is not [2, edges]"
-        elif edges.dtype not in (torch.int32, torch.int64):
-            return f"edge_index is {_text(edges.dtype)}"
-        counts = zip(_sizes(edges, flipped), (len(key), len(query)), strict=True)
-        if any(size not in (None, count) for size, count in counts):
-            return "edges are of other numbers of nodes"
-        return None
+class _Activated(_Fused):
+    """What GATConv and GATv2Conv share: attention where messages are propagated, not edge by edge.
+
+    PyTorch Geometric asks for weights of edges first. What it is given then is an empty tensor,
+    which gets them later if the caller has asked for them.
+    """
+
+    _inputs: dict[str, Any] | None = None
+
+    def forward(self: Any, x: Any, edge_index: Any, *args: Any, **kwargs: Any) -> Any:
+        """As of PyTorch Geometric's layer."""
+        bound = self._signature.bind(self, x, edge_index, *args, **kwargs)
+        self._return_weights = bool(bound.arguments.get("return_attention_weights"))
+        self._given_edges = edge_index
+        try:
+            return super().forward(x, edge_index, *args, **kwargs)
+        finally:
+            self._given_edges = self._inputs = None
+
+    def edge_updater(self: Any, edge_index: Any, size: Any = None, **inputs: Any) -> Any:
+        """Look at what scores are made of; PyTorch Geometric computes them where heed does not."""
+        self._inputs = None
+        reason = self._reason(edge_index, size, inputs)
+        if reason is not None:
+            _tell("PyTorch Geometric", *self._pair(inputs), reason)
+            return super().edge_updater(edge_index, size=size, **inputs)
+        self._inputs = inputs
+        self._weights = self._pair(inputs)[0].detach().new_empty(0)
+        return self._weights
+
+    def propagate(self: Any, edge_index: Any, size: Any = None, **inputs: Any) -> Tensor:
+        """Attend over the edges, in PyTorch Geometric's place."""
+        if self._inputs is None:
+            return cast(Tensor, super().propagate(edge_index, size=size, **inputs))
+        edges, stored = _edges_of(edge_index)
+        if edge_index is not self._given_edges and not is_torch_sparse_tensor(edge_index):
+            edges = self._same_edges(edges)
+        edge_attr = self._inputs["edge_attr"]
+        edge_attr = stored if edge_attr is None else edge_attr
+        if edge_attr is None or self.lin_edge is None:
+            edge_attr = w_edge = None
+        else:
+            edge_attr = edge_attr.view(-1, 1) if edge_attr.dim() == 1 else edge_attr
+            w_edge = self._edge_matrix()
+        sources, targets = inputs["x"]
+        query, key, weights = self._scored(sources, targets)
+        nodes = max(len(sources), len(targets))
+        tensors = *(_with_rows(x, nodes) for x in (query, key, sources)), edge_attr, w_edge, weights
+        given = *tensors, edges, False, self.negative_slope
+        found: Any
+        if _require_gradients(*tensors):
+            found = activated_graph_attention(*given)
+        else:
+            found = attend_activated(*given, return_weights=self._return_weights)
+        _tell("heed", query, key, None)
+        if self._return_weights:
+            found, weights = found.out, found.weights
+            self._weights.set_(weights.to(self._weights.dtype))
+        return cast(Tensor, found[: len(targets)])
+
+    def _same_edges(self: Any, edges: Tensor) -> Tensor:
+        """The same tensor at each call for the same edges with self-loops."""
+        given = self._given_edges
+        given = given.as_tensor() if isinstance(given, EdgeIndex) else given
+        known = _looped.get(given)
+        if known is None or not torch.equal(known, edges):
+            _looped.put(given, edges)
+            return edges
+        return cast(Tensor, known)
+
+    def _reason(self: Any, edge_index: Any, size: Any, inputs: dict[str, Any]) -> str | None:
+        sources, targets = self._pair(inputs)
+        if targets is None:
+            return "targets have no features"
+        if size is not None and tuple(size) != (len(sources), len(targets)):
+            return "size is given"
+        if self.flow != "source_to_target":
+            return f"flow is {self.flow}"
+        found = self._objection(edge_index, inputs["edge_attr"], targets, sources, sources)
+        return cast("str | None", found)
+
+
+class GATConv(_Activated, _GATConv):  # type: ignore[misc]
+    """``torch_geometric.nn.GATConv``, whose scores, softmax and sums heed fuses.
+
+    All that ``heed.pyg.TransformerConv`` says holds of it: what is PyTorch Geometric's, which
+    edges there may be, gradients, and when PyTorch Geometric computes, which is so with
+    ``flow="target_to_source"`` too. Of keys one number per head
+    is read.
+
+    >>> import torch, heed.pyg, torch_geometric
+    >>> layer = torch_geometric.nn.GATConv(3, 4, heads=2, edge_dim=2).eval()
+    >>> fused = heed.pyg.GATConv(3, 4, heads=2, edge_dim=2).eval()
+    >>> _ = fused.load_state_dict(layer.state_dict())
+    >>> x, edge_index = torch.randn(3, 3), torch.tensor([[0, 1, 2], [2, 2, 0]])
+    >>> with torch.no_grad():
+    ...     given = x, edge_index, torch.randn(3, 2)
+    ...     torch.allclose(fused(*given), layer(*given), atol=1e-5)
+    True
+    """
+
+    _signature = inspect.signature(_GATConv.forward)
+    # PyTorch Geometric writes its own for classes that have none.
+    edge_updater = _Activated.edge_updater
+    propagate = _Activated.propagate
+
+    def _disagrees(self, featured: bool) -> bool:
+        return False  # PyTorch Geometric uses them where both are given
+
+    def _pair(self, inputs: dict[str, Any]) -> tuple[Any, Any]:
+        return cast("tuple[Any, Any]", inputs["alpha"])
+
+    def _scored(self: Any, *_: Tensor) -> tuple[Tensor, Tensor, None]:
+        key, query = self._inputs["alpha"]
+        return query.unsqueeze(-1), key.unsqueeze(-1), None
+
+    def _edge_matrix(self) -> Tensor:
+        """From features of edges to a number per head."""
+        matrix = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
+        return cast(Tensor, (matrix * self.att_edge.view(self.heads, -1, 1)).sum(1).T)
+
+
+class GATv2Conv(_Activated, _GATv2Conv):  # type: ignore[misc]
+    """``torch_geometric.nn.GATv2Conv``, whose scores, softmax and sums heed fuses.
+
+    All that ``heed.pyg.TransformerConv`` says holds of it: what is PyTorch Geometric's, which
+    edges there may be, gradients, and when PyTorch Geometric computes, which is so with
+    ``flow="target_to_source"`` too. A row of sources is fetched
+    once, for score and sum.
+
+    >>> import torch, heed.pyg, torch_geometric
+    >>> layer = torch_geometric.nn.GATv2Conv(3, 4, heads=2, edge_dim=2).eval()
+    >>> fused = heed.pyg.GATv2Conv(3, 4, heads=2, edge_dim=2).eval()
+    >>> _ = fused.load_state_dict(layer.state_dict())
+    >>> x, edge_index = torch.randn(3, 3), torch.tensor([[0, 1, 2], [2, 2, 0]])
+    >>> with torch.no_grad():
+    ...     given = x, edge_index, torch.randn(3, 2)
+    ...     torch.allclose(fused(*given), layer(*given), atol=1e-5)
+    True
+    """
+
+    _signature = inspect.signature(_GATv2Conv.forward)
+    # PyTorch Geometric writes its own for classes that have none.
+    edge_updater = _Activated.edge_updater
+    propagate = _Activated.propagate
+
+    def _disagrees(self, featured: bool) -> bool:
+        return featured and self.lin_edge is None
+
+    def _pair(self, inputs: dict[str, Any]) -> tuple[Any, Any]:
+        return cast("tuple[Any, Any]", inputs["x"])
+
+    def _scored(self, sources: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return targets, sources, self.att.flatten().to(_real(sources))
+
+    def _edge_matrix(self) -> Tensor:
+        return cast(Tensor, self.lin_edge.weight.T)

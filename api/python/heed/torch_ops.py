@@ -323,6 +323,15 @@ def _graph_of(edge_index: Tensor, nodes: int, flipped: bool, reverse: bool) -> h
     return cast("heed.Graph", graph)
 
 
+def _over_graph(
+    edge_index: Tensor, flipped: bool, reverse: bool, query: Tensor, *rows: Tensor, **options: Any
+) -> Any:
+    graph = _graph_of(edge_index, len(query), flipped, reverse)
+    found = heed.graph_attention(graph, query, *rows, **options)
+    _count("heed")
+    return found
+
+
 def _settings(w_edge: Tensor | None, edge_data: Tensor | None) -> dict[str, Any]:
     """What edges have, and where to compute."""
     return {
@@ -346,11 +355,8 @@ def attend_graph(
     return_weights: bool = False,
 ) -> Any:
     """``heed.graph_attention`` of what the operator is given, past autograd."""
-    graph = _graph_of(edge_index, len(query), flipped, reverse)
-    more = _settings(w_edge, edge_data)
-    found = heed.graph_attention(graph, query, key, value, return_weights=return_weights, **more)
-    _count("heed")
-    return found
+    given = edge_index, flipped, reverse, query, key, value
+    return _over_graph(*given, return_weights=return_weights, **_settings(w_edge, edge_data))
 
 
 def _attend_graph(*args: Any) -> Tensor:
@@ -396,4 +402,76 @@ graph_attention: Callable[..., Tensor] = _define_with_gradients(
 counts; ``flipped``, edges lead from ``edge_index[1]`` to ``edge_index[0]``. ``w_edge``,
 ``[edge width, heads * features]``, is multiplied with ``edge_data``, ``[edges, edge width]``, and
 adds to keys and values. All but the edges may be differentiated, once.
+"""
+
+
+def _score_settings(
+    edge_data: Tensor | None, w_edge: Tensor | None, score_weights: Tensor | None, slope: float
+) -> dict[str, Any]:
+    """Scores of GAT, or of GATv2, which has weights of features."""
+    return {
+        "score": "sum" if score_weights is None else "additive",
+        "slope": slope,
+        "score_weights": score_weights,
+        "edge_data": edge_data,
+        "w_edge_key": w_edge,
+        "context": _context_of(torch.get_num_threads()),
+    }
+
+
+def attend_activated(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edge_data: Tensor | None,
+    w_edge: Tensor | None,
+    score_weights: Tensor | None,
+    edge_index: Tensor,
+    flipped: bool,
+    slope: float,
+    *,
+    reverse: bool = False,
+    return_weights: bool = False,
+) -> Any:
+    """``heed.graph_attention`` of what the operator is given, past autograd."""
+    given = edge_index, flipped, reverse, query, key, value
+    more = _score_settings(edge_data, w_edge, score_weights, slope)
+    return _over_graph(*given, return_weights=return_weights, **more)
+
+
+def _attend_activated(*args: Any) -> Tensor:
+    return cast(Tensor, attend_activated(*args, reverse=True))
+
+
+def _fill_activated_gradients(*args: Any) -> None:
+    grad_out, query, key, value, *edges, score_weights, edge_index, flipped, slope, made = args
+    grad_query, grad_key, grad_value, grad_edge_data, grad_w_edge, grad_weights, _ = made
+    heed.graph_attention_backward(
+        *(_graph_of(edge_index, len(query), flipped, True), query, key, value),
+        grad_out=grad_out,
+        grad_query=grad_query,
+        grad_key=grad_key,
+        grad_value=grad_value,
+        grad_edge_data=grad_edge_data,
+        grad_w_edge_key=grad_w_edge,
+        grad_score_weights=grad_weights,
+        **_score_settings(*edges, score_weights, slope),
+    )
+
+
+activated_graph_attention: Callable[..., Tensor] = _define_with_gradients(
+    "activated_graph_attention",
+    "Tensor query, Tensor key, Tensor value, Tensor? edge_data, Tensor? w_edge, "
+    "Tensor? score_weights, Tensor edge_index, bool flipped, float slope",
+    "Tensor out",
+    _attend_activated,
+    _attend_graph_fake,
+    _fill_activated_gradients,
+    keeps_results=False,
+)
+"""The custom op ``heed::activated_graph_attention``: the same with scores of GAT and GATv2.
+
+Scores are ``leaky_relu(query + key + edge_data @ w_edge, slope)``, one number per head; or, with
+``score_weights``, ``[heads * features]``, that of every feature, times these, summed. ``w_edge``
+adds to keys alone.
 """
