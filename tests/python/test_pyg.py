@@ -155,6 +155,18 @@ def test_gat_over_sparse_matrices_and_its_graph_is_made_once(name, made):
     assert heed.torch.report() == {"heed": 5}
 
 
+@pytest.mark.parametrize("name", ["TransformerConv", *BOTH])
+def test_edges_that_inference_has_seen_are_trained_on(name):
+    _, ours = layers(name=name)
+    x, edges = torch.randn(NODES, WIDTH), graph().unique(dim=1).contiguous()
+    matrix = torch.sparse_coo_tensor(edges.flip(0), torch.ones(edges.shape[1]), (NODES, NODES))
+    for adjacency in edges, matrix.coalesce():
+        with torch.inference_mode():
+            ours(x, adjacency)
+        ours(x, adjacency).sum().backward()
+    assert heed.torch.report() == {"heed": 4}
+
+
 @pytest.mark.parametrize("name", BOTH)
 def test_gat_leaves_to_pytorch_geometric(name):
     reasons = {

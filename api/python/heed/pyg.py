@@ -64,8 +64,9 @@ def _edges_of(adjacency: Tensor) -> tuple[Tensor, Tensor | None]:
         memory = adjacency.col_indices() if csr else adjacency.row_indices()
     known = _edges.get(memory)
     if known is None or not torch.equal(known, found):
-        _edges.put(memory, found)
-        known = found
+        with torch.inference_mode(False):  # training may see them later
+            known = found.clone()
+        _edges.put(memory, known)
     return known, values if values.dim() > 1 else None
 
 
@@ -274,8 +275,9 @@ class _Activated(_Fused):
         given = given.as_tensor() if isinstance(given, EdgeIndex) else given
         known = _looped.get(given)
         if known is None or not torch.equal(known, edges):
-            _looped.put(given, edges)
-            return edges
+            with torch.inference_mode(False):  # training may see them later
+                known = edges.clone()
+            _looped.put(given, known)
         return cast(Tensor, known)
 
     def _reason(self: Any, edge_index: Any, size: Any, inputs: dict[str, Any]) -> str | None:
