@@ -9,14 +9,11 @@ include(GNUInstallDirs)
 
 # A static library leaves its own libraries to those who link it. A C compiler knows neither the C++
 # runtime nor OpenMP's, so both are named; CMake projects and pkg-config find the rest.
-set(heed_runtimes "")
 set(heed_requires "")
 set(heed_cflags "")
 if(NOT BUILD_SHARED_LIBS)
   set(heed_library_component development)
   set(heed_cflags " -DHEED_STATIC")
-  set(heed_runtimes ${CMAKE_CXX_IMPLICIT_LINK_LIBRARIES})
-  list(REMOVE_ITEM heed_runtimes ${CMAKE_C_IMPLICIT_LINK_LIBRARIES})
   if("OpenMP::OpenMP_CXX" IN_LIST HEED_EXECUTOR_LIBRARIES)
     list(PREPEND heed_runtimes ${HEED_OPENMP_RUNTIMES})
   endif()

@@ -25,7 +25,8 @@ def mask(*shape):
 def everything():
     """Options that go together, for tensors with 4 heads, 5 rows and 7 keys."""
     return {
-        "causal": 1,
+        "causal": True,
+        "alignment": 1,
         "window": (4, None),
         "softcap": 2.0,
         "alibi_slopes": SLOPES,

@@ -116,6 +116,16 @@ void say_offset(Members& call, const char* name, std::uint32_t kind, std::int64_
   if (kind == HEED_CAUSAL_OFFSET) call.add(name, said(offset));
 }
 
+/// An offset of causal is said by alignment, which is then none of its own.
+void say_causal(Members& call, const heed_attention_desc& d) {
+  if (d.causal == HEED_CAUSAL_OFFSET) {
+    call.add("causal", "true");
+    say_offset(call, "alignment", d.causal, d.causal_offset);
+  } else {
+    say_offset(call, "causal", d.causal, 0);
+  }
+}
+
 template <class Desc>
 void say_softmax(Members& call, const Desc& d) {
   if (d.scale != 0) call.add("scale", said(d.scale));
@@ -128,7 +138,7 @@ void say_softmax(Members& call, const Desc& d) {
 void say_options(Members& call, const Problem& p) {
   const heed_attention_desc& d = p.desc;
   const auto bound = [](std::int64_t keys) { return keys < 0 ? "null" : said(keys); };
-  say_offset(call, "causal", d.causal, d.causal_offset);
+  say_causal(call, d);
   say_offset(call, "alignment", d.alignment, d.alignment_offset);
   if (d.window != 0)
     call.add("window", list<std::string>({bound(d.window_left), bound(d.window_right)}));

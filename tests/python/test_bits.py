@@ -52,9 +52,19 @@ def spelled(name, value, random):
         ends = {n: index(x) if isinstance(x, list) else x for n, x in value.items()}
         make = heed.Graph.from_csr if "offsets" in ends else heed.Graph
         return make(**ends, reverse="source_nodes" not in ends)
+    if isinstance(value, bool):
+        return random.choice([bool, np.bool_])(value)
     if isinstance(value, str) and (name, value) in MEANING_TRUE:
-        return random.choice([value, True])
+        value = random.choice([value, True, np.True_])
+    if name in ("causal", "alignment") and isinstance(value, str):
+        return random.choice([value, value.replace("_", "-")])
     return value
+
+
+def aligned(given, random):
+    """Causal attention whose word may be said by alignment."""
+    if given.get("causal") == "bottom_right" and random.random() < 0.5:
+        given["causal"], given["alignment"] = True, "bottom_right"
 
 
 def drawn(operation):
@@ -62,6 +72,7 @@ def drawn(operation):
     for line, arguments, results in problems(operation, COUNT):
         random = Random(line)
         given = {name: spelled(name, value, random) for name, value in arguments.items()}
+        aligned(given, random)
         given["context"] = CONTEXT
         if "attn_mask" not in given and "bias" in given and random.random() < 0.5:
             given["attn_mask"] = given.pop("bias")
@@ -114,7 +125,8 @@ def test_attention(operation):
 def test_gradients(operation):
     """Those that are wanted, in arrays of any type; biases' are all of one."""
     for line, given, results, random in drawn(operation):
-        wanted = dict.fromkeys((f"grad_{name}" for name in GRADIENTS[operation]._fields), False)
+        no = random.choice([False, np.False_])
+        wanted = dict.fromkeys((f"grad_{name}" for name in GRADIENTS[operation]._fields), no)
         for name, expected in results.items():
             like = given.get(name)
             if name == "bias":
@@ -123,7 +135,7 @@ def test_gradients(operation):
             same = isinstance(like, np.ndarray) and like.dtype == expected.dtype
             new = same and random.random() < 0.5 and not name.startswith("b_")
             if name in ("scale", "temperature") or new or isinstance(like, list):
-                wanted[f"grad_{name}"] = True
+                wanted[f"grad_{name}"] = random.choice([True, np.True_])
             else:
                 wanted[f"grad_{name}"] = room_for(expected)
         if operation == "multihead_backward" and random.random() < 0.5:

@@ -56,9 +56,8 @@ def attend(node, given):
             attributes.get("right_window_size", -1),
         )
     # The new rows follow the past; with lengths they are the last ones.
-    options["causal" if attributes.get("is_causal") else "alignment"] = (
-        past if nonpad is None else "bottom_right"
-    )
+    options["causal"] = bool(attributes.get("is_causal"))
+    options["alignment"] = past if nonpad is None else "bottom_right"
     keys = key.shape[2]
     if mask is not None:
         options["attn_mask"] = mask

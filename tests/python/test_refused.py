@@ -171,11 +171,13 @@ ARGUMENTS = {
         (dict(key=KEY.astype(bool)), "key is bool; it must be float32, float64, float16 or"),
         (dict(attn_mask=yes(4, 7)), "attn_mask has shape [4, 7]; it must broadcast to"),
         (dict(attn_mask=np.ones((5, 7), np.int32)), "attn_mask is int32; it must be bool (True"),
+        (dict(attn_mask=np.ones((5, 7), np.uint8)), "attn_mask is uint8; it must be bool (True"),
         (dict(attn_mask=f32(5, 7), bias=f32(5, 7)), "attn_mask is float32, a bias, but bias is"),
-        (dict(causal="left"), "causal is 'left'; it must be False, True, \"top_left\","),
+        (dict(causal="left"), "causal is 'left'; it must be False, True, \"top_left\" or"),
         (dict(alignment="left"), 'alignment is \'left\'; it must be "top_left", "bottom_right" or'),
-        (dict(causal=True, alignment=1), "alignment is given beside causal, which says itself"),
-        (dict(causal=2**70), "causal is 1180591620717411303424; it must fit in 64 bits"),
+        (dict(causal="top_left", alignment=1), 'alignment is given beside causal, which is "top_'),
+        (dict(causal=True, alignment="left"), "alignment is 'left'; it must be \"top_left\","),
+        (dict(causal=True, alignment=2**70), "alignment is 1180591620717411303424; it must fit in"),
         (dict(window=(1, 2)), "window is given with 5 query rows and 7 keys: say by alignment,"),
         (dict(window=(1, -2), alignment=0), "window[1] is -2; it must be a number of keys, at"),
         (dict(window=(1, 2, 3)), "window has 3 entries; it must be a pair (left, right)"),
@@ -208,7 +210,7 @@ ARGUMENTS = {
         (dict(**POOLS, block_table=[[0, 1], [1]]), "block_table has rows of 2 and 1 entries"),
         (dict(**POOLS, block_table=[[0], [1]], cu_seqlens_k=[0, 1]), "block_table and"),
         (SHORT, "key is ..., pages of 15 rows; that must be a multiple of 16"),
-        (dict(key=INT8), "key is int8, so key_scales must be given: float32, the shape of rows"),
+        (dict(key=INT8), "key is int8, so key_scales must be given: float32 [batch, key heads,"),
         (dict(key=INT8, key_scales=SCALES[:1]), "key_scales is ...; it must be ..., a number for"),
         (dict(key_scales=SCALES), "key_scales is given, but key is float32; scales belong to int8"),
         (dict(return_weights="all"), "return_weights is 'all'; it must be False, True,"),
@@ -401,11 +403,19 @@ ARGUMENTS = {
 
 TYPES = {
     "attention": [
-        (dict(causal=1.5), 'causal must be False, True, "top_left", "bottom_right" or an int, not'),
+        (dict(causal=1.5), 'causal must be False, True, "top_left" or "bottom_right", not float'),
+        *(
+            (
+                dict(causal=given),
+                "causal must be ...not int...: give bool(flag) for a flag, and causal=True",
+            )
+            for given in (0, 1, -2, 2**70, np.int64(1))
+        ),
         (dict(alignment=None, window=3), "window must be a pair (left, right), not int"),
         (dict(window=("1", 2)), "window[0] must be an int, not str"),
         (dict(alignment=1.5), 'alignment must be "top_left", "bottom_right" or an int, not float'),
         (dict(alignment=True), 'alignment must be "top_left", "bottom_right" or an int, not bool'),
+        (dict(alignment=np.True_), 'alignment must be "top_left", "bottom_right" or an int, not'),
         (dict(scale="1"), "scale must be a number, not str"),
         (dict(sinks=["a"] * 4), "sinks[0] must be a number, not str"),
         (dict(query=[[1.0]]), "query must be an array, of NumPy, PyTorch or another"),

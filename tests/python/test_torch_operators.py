@@ -141,8 +141,7 @@ def test_compiled_graphs_keep_operators(make, train, names):
 
 def in_heed(causal=False, offset=0, left=None, right=None, **rest):
     """Options of heed.attention."""
-    where = {"causal" if causal else "alignment": offset}
-    return {**rest, **where, "window": (left, right)}
+    return {**rest, "causal": causal, "alignment": offset, "window": (left, right)}
 
 
 @pytest.mark.parametrize("name", OPTIONS)

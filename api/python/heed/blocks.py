@@ -78,8 +78,8 @@ def multihead(
     Those of a model are better given as ``heed.Weights``, prepared once.
 
     Args:
-        query: ``[batch, rows, width]``, the first of which may lack, of float32, float64, float16
-            or bfloat16.
+        query: ``[batch, rows, width]``, the first of which may be missing, of float32, float64,
+            float16 or bfloat16.
         key: ``[batch, keys, width of keys]``, what keys and values are made from; ``query`` unless
             given.
         w_query: ``[width, heads * features]``, or ``heed.Weights``, as all matrices. Types may be

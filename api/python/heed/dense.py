@@ -50,21 +50,23 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
 
     Args:
         query: ``[batch, heads, rows, features]`` of float32, float64, float16 or bfloat16. Here and
-            below the first one or two axes may lack, or be 1 where others have more.
+            below the first one or two axes may be missing, or 1 where others have more.
         key: ``[batch, key heads, keys, features]``, also int8 or float8_e4m3fn with ``key_scales``.
         value: ``[batch, key heads, keys, value features]``, likewise. All types may be mixed, but
             for float64, which goes with itself alone.
         attn_mask: bool, True attends; or floating, added to the scores. Broadcast to
-            ``[batch, heads, rows, keys]``, as PyTorch does.
+            ``[batch, heads, rows, keys]``, as PyTorch does. A tokenizer's mask of ones and zeros,
+            ``[batch, keys]``, is given as ``(mask != 0)[:, None, None, :]``: as floats its ones and
+            zeros would be added to the scores, and exclude nothing.
         bias: floating, added to the scores beside a boolean ``attn_mask``. Broadcast likewise.
         causal: False; True or ``"top_left"``, row i attends key j if ``j <= i`` (PyTorch's
             ``is_causal``); ``"bottom_right"``, if ``j <= i + keys - rows`` (FlashAttention,
-            decoding); or an int, if ``j <= i + causal``.
+            decoding). True beside ``alignment``: if ``j <= i + offset``.
         window: ``(left, right)``, row i attends keys from ``i + offset - left`` to
             ``i + offset + right``; None in it is no bound.
-        alignment: offset, where rows stand among the keys, for ``window`` and ``alibi_slopes``
-            without ``causal``: ``"top_left"`` (0), ``"bottom_right"`` (keys - rows) or an int. Must
-            be given where rows and keys differ in number.
+        alignment: offset, where rows stand among the keys, for ``causal=True``, ``window`` and
+            ``alibi_slopes``: ``"top_left"`` (0), ``"bottom_right"`` (keys - rows) or an int. Must
+            be given for the last two without ``causal`` where rows and keys differ in number.
         scale: of scores; ``1 / sqrt(features)`` unless given.
         softcap: bound of scores, above 0.
         alibi_slopes: ``[heads]``, how much scores lose by distance.
@@ -105,9 +107,9 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
 
     Returns:
         ``out``, ``[batch, heads, rows, value features]`` in the type of ``query``, without the axes
-        that all of query, key and value lack. Or, if more is asked for, a ``heed.Result``: a tuple
-        of it, lse, weights and column sums, as far as asked for, with names. These are float32, or
-        float64 if ``out`` is.
+        that query, key and value all go without. Or, if more is asked for, a ``heed.Result``: a
+        tuple of it, lse, weights and column sums, as far as asked for, with names. These are
+        float32, or float64 if ``out`` is.
 
     >>> import heed, numpy as np
     >>> q = k = v = np.eye(3, 4, dtype=np.float32)
@@ -115,6 +117,11 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
     array([[1.  , 0.  , 0.  , 0.  ],
            [0.27, 0.73, 0.  , 0.  ],
            [0.21, 0.21, 0.58, 0.  ]], dtype=float32)
+    >>> x = np.ones((2, 1, 3, 4), np.float32)  # [batch, heads, rows, features]; the second sequence
+    >>> out = heed.attention(x, x, x, key_lengths=[3, 2])  # has 2 keys
+    >>> words = np.array([[1, 1, 1], [1, 1, 0]])  # the same as a tokenizer says it
+    >>> bool((heed.attention(x, x, x, attn_mask=(words != 0)[:, None, None, :]) == out).all())
+    True
 
     In C: heed_attention.
     """

@@ -230,7 +230,7 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
 
     Args:
         query: ``[batch, heads, rows, features]``, the rows of this rank, 0 too; the first axes may
-            lack as of ``heed.attention``, on all ranks alike.
+            be missing as of ``heed.attention``, on all ranks alike.
         key: ``[batch, key heads, keys, features]``, the keys of this rank.
         value: ``[batch, key heads, keys, value features]``, likewise.
         comm: an ``mpi4py.MPI.Intracomm``; ``COMM_WORLD`` unless given.
@@ -252,7 +252,7 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
         attn_mask: ``[batch, heads, rows, keys of all ranks]``, as of ``heed.attention``: the rows
             of this rank, and the keys in order of their positions.
         bias: likewise.
-        causal: as of ``heed.attention``; offsets are of the whole.
+        causal: as of ``heed.attention``; ``alignment`` is of the whole.
         key_lengths: ``[batch]``, of whole sequences; of a packed batch one of each.
         return_lse: also return the logarithm of the denominators.
         out: where to write the rows of this rank. It must not overlap an input.
@@ -531,14 +531,13 @@ def _part(
     same = {
         **part.types(),
         **{
-            n: w is not False
+            n: not isinstance(w, bool | np.bool_) or bool(w)
             for n, w in zip(of_gradients, taken({**given}, of_gradients), strict=True)
         },
-        "accumulate": given.get("accumulate") or False,
+        "accumulate": bool(given.get("accumulate")),
         "placement": (*_PLACEMENTS, "positions")[kind],
         "queries": queries,
-        "causal": _offset(given.get("causal")),
-        "alignment": _offset(given.get("alignment")),
+        **_places(given),
         **{name: "given" if given.get(name) is not None else None for name in _TENSORS},
     }
     keys = _compared(comm, same, part.keys)
@@ -584,11 +583,17 @@ def _positions(placement: Any) -> tuple[int, Any, Any]:
     return _POSITIONS, placement, placement
 
 
-def _offset(given: Any) -> str | None:
-    """Tell what causal or alignment is, in one way."""
-    if given is None or given is False:
-        return None
-    return "top_left" if given is True else str(given)
+def _places(given: dict[str, Any]) -> dict[str, str | None]:
+    """Tell what causal and alignment are, in one of the ways in which they may be said."""
+    causal, alignment = (
+        None if value is None else str(value).replace("-right", "_right").replace("-left", "_left")
+        for value in (given.get("causal"), given.get("alignment"))
+    )
+    if causal == "True" and alignment not in (None, "top_left", "bottom_right"):
+        return {"causal": f"True with alignment={alignment}", "alignment": None}
+    if causal == "True":
+        return {"causal": alignment or "top_left", "alignment": None}
+    return {"causal": None if causal == "False" else causal, "alignment": alignment}
 
 
 def _agreed(comm: MPI.Intracomm, step: Callable[[], T]) -> T:

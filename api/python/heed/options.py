@@ -25,7 +25,7 @@ Array: TypeAlias = Union[SupportsDLPack, "Buffer"]
 ArrayT = TypeVar("ArrayT", bound="SupportsDLPack | Buffer")
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 Point: TypeAlias = Literal["scores", "capped", "masked", "probabilities"]
-Start: TypeAlias = Literal["top_left", "bottom_right"]
+Start: TypeAlias = Literal["top_left", "bottom_right", "top-left", "bottom-right"]
 
 
 class ScoreOptions(TypedDict, total=False):
@@ -33,7 +33,7 @@ class ScoreOptions(TypedDict, total=False):
 
     attn_mask: Array | None
     bias: Array | None
-    causal: bool | int | Start
+    causal: bool | Start
     window: tuple[int | None, int | None] | None
     alignment: int | Start | None
     scale: float | None

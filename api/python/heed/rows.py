@@ -30,7 +30,7 @@ def rotate(
 
     Args:
         x: ``[batch, heads, rows, features]``, float32, float64, float16 or bfloat16; the first one
-            or two axes may lack.
+            or two axes may be missing.
         positions: of rows, ``[rows]`` or ``[batch, rows]``, at least 0.
         pairs: ``"halves"``, features i and i + R / 2, as transformers stores Llama and GPT-NeoX; or
             ``"interleaved"``, 2 i and 2 i + 1, the paper's and GPT-J.
@@ -77,7 +77,7 @@ def project(
     on threads, nor on the other rows.
 
     Args:
-        x: ``[batch, rows, in]``, the first of which may lack, of float32, float64, float16 or
+        x: ``[batch, rows, in]``, the first of which may be missing, of float32, float64, float16 or
             bfloat16; float64 with weights of float64, and with no others.
         weights: ``heed.Weights``, from ``in`` features to ``out``, with their bias inside.
         out: where to write; any strides, and any floating type (float64 as above). It must not
@@ -121,8 +121,8 @@ def merge(
     Args:
         parts: pairs ``(out, lse)``, as ``heed.attention(..., return_lse=True)`` gives them: out
             ``[batch, heads, rows, features]`` of any floating type, lse ``[batch, heads, rows]`` of
-            float32 or float64; the first one or two axes may lack. All parts have the same shapes,
-            strides and types.
+            float32 or float64; the first one or two axes may be missing. All parts have the same
+            shapes, strides and types.
         out: a pair to write the result to; may be one of the parts, and must not overlap another.
         packed: out is ``[rows, heads, features]`` and lse ``[heads, rows]``, as they are where
             ``cu_seqlens_q`` was given.

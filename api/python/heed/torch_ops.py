@@ -142,11 +142,11 @@ def _options(
     if sinks is not None:
         options["sinks"] = sinks
     if causal:
-        options["causal"] = offset
+        options["causal"] = True
     if left is not None or right is not None:
         options["window"] = (left, right)
-        if not causal:
-            options["alignment"] = offset
+    if causal or "window" in options:
+        options["alignment"] = offset
     if scale is not None:
         options["scale"] = scale
     if softcap is not None:

@@ -184,6 +184,7 @@ std::string dtype_text(nb::handle from) {
 }
 
 [[noreturn]] void refuse_element(const char* name, nb::handle from) {
+  if (std::strcmp(name, "attn_mask") == 0) refuse_mask(dtype_text(from));
   refuse(
       "{} is of {}; heed knows float32, float64, float16, bfloat16, and where it says so int8, "
       "float8_e4m3fn, bool, int32 and int64",
@@ -408,6 +409,13 @@ bool read_by_buffer(const char* name, nb::handle from, Array& array) {
 }
 
 }  // namespace
+
+void refuse_mask(const std::string& type) {
+  refuse(
+      "attn_mask is {}; it must be bool (True attends), or floating (added to scores): of a "
+      "tokenizer's ones and zeros give attn_mask != 0",
+      type);
+}
 
 Array read_array(const char* name, nb::handle from) {
   if (!from.is_valid()) from = Py_None;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -180,6 +181,11 @@ double number(const char* name, nb::handle from);
 template <class Real>
 Real real(const char* name, nb::handle from);
 std::int64_t integer(const char* name, nb::handle from);
+/// Of an attn_mask that is neither bool nor floating.
+[[noreturn]] void refuse_mask(const std::string& type);
+
+/// Whether it is a bool, of Python or of NumPy, and which.
+std::optional<bool> truth(nb::handle from);
 bool flag(const char* name, nb::handle from);
 /// Whether what may be asked for is: not by null.
 inline bool is_asked(const char* name, nb::handle given) {

@@ -88,7 +88,7 @@ Array read_input(const char* name, nb::handle from, bool packed) {
   Array input = read_array(name, from);
   check_axes(name, input.form, 2, packed ? 2 : 3,
              packed ? "[rows, width], as cu_seqlens are given"
-                    : "[batch, rows, width], the first of which may lack");
+                    : "[batch, rows, width], the first of which may be missing");
   check_floating(name, input.form);
   check_features(name, input.form);
   return input;

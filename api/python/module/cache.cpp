@@ -297,8 +297,8 @@ const char* bytes_signature() {
 
 // ---- heed.Sequence ----
 
-/// New rows, [key heads, rows, features]; with one head, its axis may lack, and a batch of one may
-/// come before.
+/// New rows, [key heads, rows, features]; with one head, its axis may be missing, and a batch of
+/// one may come before.
 Array read_rows(const char* name, nb::handle from, std::int64_t heads, std::int64_t features) {
   Array rows = read_array(name, from);
   const Form& form = rows.form;
@@ -525,7 +525,7 @@ In C: heed_sequence.)");
          R"(Adds rows to one layer, each number rounded once to what the cache stores.
 
     key              [key heads, rows, features] of float32, float16 or bfloat16, any strides; the
-                     axis of one head may lack, and a batch of one may come first
+                     axis of one head may be missing, and a batch of one may come first
     value            [key heads, rows, value features]
     layer            of the cache
     positions        [rows], with rotary: where the rows stand, instead of one after the other
@@ -580,7 +580,8 @@ All memory is taken at once; sequences that were forked share pages until one of
     dtype            what is stored, by name or as NumPy or PyTorch has it: float32, float16,
                      bfloat16, int8 (with a scale per row, which heed finds) or float8_e4m3fn
     page_rows        keys and values in a page, a multiple of 16
-    pages            in the pool, for all sequences together
+    pages            in the pool, for all sequences together: of each ceil(rows / page_rows), less
+                     where sequences that were forked share pages
     sequences        at once, at most
     key_scale        of float8_e4m3fn: what stored keys are multiplied with; 1 unless given
     value_scale      the same of values
@@ -632,10 +633,12 @@ In C: heed_cache_load, heed_cache_load_file.)");
                      last row of a sequence stands where its last key does
     position_offset  added to every position
     out              where to write; must not overlap query
-    options          of heed.attention, causal="bottom_right" as a rule, but for those that say what
-                     keys are: key_lengths, cu_seqlens_k, block_table, key_scales, value_scales.
-                     Masks, biases and weights have max_seqlen_k keys: as many as the longest of the
-                     sequences, unless given
+    options          of heed.attention, except those that say what keys are: key_lengths,
+                     cu_seqlens_k, block_table, key_scales, value_scales. A model that generates
+                     gives causal="bottom_right", which puts the last row at the last key; without
+                     causal, as in cross-attention, every row attends all keys of its sequence,
+                     later ones too. Masks, biases and weights have max_seqlen_k keys: as many as
+                     the longest of the sequences, unless given
 
 Returns what heed.attention does. In C: heed_cache_attention.)");
   method(cache, "def describe(self) -> dict[str, object]", &describe,

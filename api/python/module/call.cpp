@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -38,7 +39,8 @@ void check_same(const char* axis, int back, Named a, Named b) {
            b.name, text(b.form), axis, a.form.size(back), b.form.size(back));
 }
 
-constexpr char kAxes[] = "[batch, heads, rows, features], the first one or two of which may lack";
+constexpr char kAxes[] =
+    "[batch, heads, rows, features], the first one or two of which may be missing";
 constexpr char kPackedAxes[] = "[rows, heads, features], as cu_seqlens are given";
 constexpr char kPageAxes[] = "[pages, heads, rows of a page, features], as block_table is given";
 
@@ -317,7 +319,8 @@ void Call::refuse_other(const Described& then) const {
 
 namespace {
 
-/// What "top_left", "bottom_right" or an offset say.
+/// What "top_left", "bottom_right" or an offset say; the command's spelling, with a hyphen, will
+/// do.
 struct Offset {
   std::uint32_t kind;  // heed_causal or heed_alignment, which count alike
   std::int64_t offset;
@@ -326,24 +329,42 @@ static_assert(static_cast<int>(HEED_CAUSAL_TOP_LEFT) == HEED_ALIGNMENT_TOP_LEFT 
               static_cast<int>(HEED_CAUSAL_BOTTOM_RIGHT) == HEED_ALIGNMENT_BOTTOM_RIGHT &&
               static_cast<int>(HEED_CAUSAL_OFFSET) == HEED_ALIGNMENT_OFFSET);
 
-Offset read_offset(const char* name, nb::handle from, const char* choices) {
-  if (nb::isinstance<nb::str>(from)) {
-    if (from.equal(nb::str("top_left"))) return {HEED_CAUSAL_TOP_LEFT, 0};
-    if (from.equal(nb::str("bottom_right"))) return {HEED_CAUSAL_BOTTOM_RIGHT, 0};
-    refuse("{} is {}; it must be {}", name, nb::repr(from), choices);
-  }
-  if (!is_integer(from)) refuse_type("{} must be {}, not {}", name, choices, type_text(from));
-  return {HEED_CAUSAL_OFFSET, integer(name, from)};
+std::uint32_t read_corner(const char* name, nb::handle from, const char* choices) {
+  for (const char* const spelled : {"top_left", "top-left"})
+    if (from.equal(nb::str(spelled))) return HEED_CAUSAL_TOP_LEFT;
+  for (const char* const spelled : {"bottom_right", "bottom-right"})
+    if (from.equal(nb::str(spelled))) return HEED_CAUSAL_BOTTOM_RIGHT;
+  refuse("{} is {}; it must be {}", name, nb::repr(from), choices);
 }
 
-void read_causal(heed_attention_desc& desc, nb::handle from) {
-  if (from.ptr() == Py_False) return;
-  const Offset read =
-      from.ptr() == Py_True
-          ? Offset{HEED_CAUSAL_TOP_LEFT, 0}
-          : read_offset("causal", from, "False, True, \"top_left\", \"bottom_right\" or an int");
-  desc.causal = read.kind;
-  desc.causal_offset = read.offset;
+Offset read_alignment(nb::handle from) {
+  static constexpr char kChoices[] = "\"top_left\", \"bottom_right\" or an int";
+  if (nb::isinstance<nb::str>(from)) return {read_corner("alignment", from, kChoices), 0};
+  if (!is_integer(from) || truth(from))
+    refuse_type("alignment must be {}, not {}", kChoices, type_text(from));
+  return {HEED_CAUSAL_OFFSET, integer("alignment", from)};
+}
+
+// An int is refused: as an offset, 0 and 1 would mean something else than as flags.
+void read_causal(heed_attention_desc& desc, nb::handle from, nb::handle alignment) {
+  static constexpr char kChoices[] = "False, True, \"top_left\" or \"bottom_right\"";
+  if (const std::optional<bool> given = truth(from)) {
+    if (!*given) return;
+    const Offset at =
+        alignment.is_valid() ? read_alignment(alignment) : Offset{HEED_CAUSAL_TOP_LEFT, 0};
+    desc.causal = at.kind;
+    desc.causal_offset = at.offset;
+    return;
+  }
+  if (!nb::isinstance<nb::str>(from))
+    refuse_type("causal must be {}, not {}{}", kChoices, type_text(from),
+                is_integer(from) ? ": give bool(flag) for a flag, and causal=True with "
+                                   "alignment=offset for an offset"
+                                 : "");
+  desc.causal = read_corner("causal", from, kChoices);
+  if (alignment.is_valid())
+    refuse("alignment is given beside causal, which is \"{}\" and says itself where rows stand",
+           desc.causal == HEED_CAUSAL_TOP_LEFT ? "top_left" : "bottom_right");
 }
 
 std::int64_t bound(const char* name, nb::handle from) {
@@ -376,8 +397,8 @@ std::uint32_t read_point(nb::handle from) {
   static constexpr const char* kPoints[] = {"scores", "capped", "masked", "probabilities"};
   static constexpr char kChoices[] =
       "False, True, \"scores\", \"capped\", \"masked\" or \"probabilities\"";
-  if (from.ptr() == Py_False) return HEED_WEIGHTS_NONE;
-  if (from.ptr() == Py_True) return HEED_WEIGHTS_PROBABILITIES;
+  if (const std::optional<bool> given = truth(from))
+    return *given ? HEED_WEIGHTS_PROBABILITIES : HEED_WEIGHTS_NONE;
   if (!nb::isinstance<nb::str>(from))
     refuse_type("return_weights must be {}, not {}", kChoices, type_text(from));
   for (std::uint32_t i = 0; i < 4; ++i)
@@ -388,13 +409,10 @@ std::uint32_t read_point(nb::handle from) {
 }  // namespace
 
 void read_choices(heed_attention_desc& desc, const Arguments& given) {
-  if (given.causal.is_valid()) read_causal(desc, given.causal);
+  if (given.causal.is_valid()) read_causal(desc, given.causal, given.alignment);
   if (given.window.is_valid()) read_window(desc, given.window);
-  if (given.alignment.is_valid()) {
-    if (desc.causal != HEED_CAUSAL_NONE)
-      refuse("alignment is given beside causal, which says itself where rows stand");
-    const Offset read =
-        read_offset("alignment", given.alignment, "\"top_left\", \"bottom_right\" or an int");
+  if (given.alignment.is_valid() && desc.causal == HEED_CAUSAL_NONE) {
+    const Offset read = read_alignment(given.alignment);
     desc.alignment = read.kind;
     desc.alignment_offset = read.offset;
   }
@@ -431,8 +449,7 @@ void read_masks(Call& call, const Arguments& given) {
       call.args.mask = static_cast<const std::uint8_t*>(address_of(mask));
       call.attn_mask = std::move(mask);
     } else if (!is_floating(mask.form.element)) {
-      refuse("attn_mask is {}; it must be bool (True attends), or floating (added to scores)",
-             name_of(mask.form.element));
+      refuse_mask(name_of(mask.form.element));
     } else if (given.bias.is_valid()) {
       refuse("attn_mask is {}, a bias, but bias is given too: add them",
              name_of(mask.form.element));
@@ -469,7 +486,9 @@ const float* read_scales(const char* name, const char* of, const Array& tensor, 
   }
   if (!from.is_valid())
     refuse("{} is {}, so {} must be given: {}", of, name_of(tensor.form.element), name,
-           int8 ? "float32, the shape of rows" : "one number");
+           !int8    ? "one number"
+           : packed ? "float32 [keys, key heads]"
+                    : "float32 [batch, key heads, keys], with the axes of " + std::string(of));
   if (!int8) {
     single.copy = {real<float>(name, from)};
     return single.data = single.copy.data();

@@ -5,8 +5,7 @@
 namespace heed::python {
 
 bool is_wanted(const char* name, nb::handle wanted) {
-  if (wanted.ptr() == Py_False) return false;
-  if (wanted.ptr() == Py_True) return true;
+  if (const std::optional<bool> given = truth(wanted)) return *given;
   if (PyLong_Check(wanted.ptr()) == 0) return true;
   refuse_type("{} must be True, False or an array to write to, not {}", name, nb::repr(wanted));
 }
@@ -56,7 +55,8 @@ Array Gradients::read_like_lse(const char* name, nb::handle from, const Shape& s
 nb::handle Gradients::wanted(const Operand& operand, bool by_default) const {
   const nb::handle wanted = given_.*operand.wanted;
   if (!wanted.is_valid()) return by_default ? nb::handle(Py_True) : nb::handle();
-  return is_wanted(operand.gradient, wanted) ? wanted : nb::handle();
+  if (!is_wanted(operand.gradient, wanted)) return {};
+  return truth(wanted) ? nb::handle(Py_True) : wanted;
 }
 
 Gradient& Gradients::make(const char* name, nb::handle wanted, const Form& form, bool zeroed) {

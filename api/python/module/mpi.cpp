@@ -148,7 +148,7 @@ constexpr const char* kMpiMaker = "heed.mpi.plan";
 void refuse_options(const Arguments& given) {
   for (const Argument& argument : kArguments) {
     const nb::handle option = given.*argument.place;
-    if ((argument.uses & kAlone) != 0 && option.is_valid() && option.ptr() != Py_False)
+    if ((argument.uses & kAlone) != 0 && option.is_valid() && truth(option) != false)
       refuse_unsupported("{} is given, which is not supported over ranks", argument.name);
   }
 }

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <type_traits>
 
 #include "api/python/module/array.hpp"
@@ -181,6 +182,14 @@ bool is_integer(nb::handle from) {
   return PyIndex_Check(from.ptr()) != 0 && PyBool_Check(from.ptr()) == 0;
 }
 
+// NumPy's is no subclass of Python's, and has had two names.
+std::optional<bool> truth(nb::handle from) {
+  if (PyBool_Check(from.ptr()) != 0) return from.ptr() == Py_True;
+  const std::string type = nb::repr(from.type()).c_str();
+  if (type != "<class 'numpy.bool'>" && type != "<class 'numpy.bool_'>") return std::nullopt;
+  return nb::cast<bool>(from.attr("__bool__")());
+}
+
 std::int64_t integer(const char* name, nb::handle from) {
   if (!from.is_valid()) from = Py_None;
   PyObject* index = PyNumber_Index(from.ptr());
@@ -211,9 +220,9 @@ int file_descriptor(nb::handle from) {
 
 bool flag(const char* name, nb::handle from) {
   if (!from.is_valid()) from = Py_None;
-  if (PyBool_Check(from.ptr()) == 0)
-    refuse_type("{} must be True or False, not {}", name, nb::repr(from));
-  return from.ptr() == Py_True;
+  const std::optional<bool> given = truth(from);
+  if (!given) refuse_type("{} must be True or False, not {}", name, nb::repr(from));
+  return *given;
 }
 
 template <class T>

@@ -41,7 +41,7 @@ void check_shapes(const std::string& name, const Pair& pair, bool packed) {
   if (out.axes < 2 || (packed && out.axes != 3))
     refuse("{}[0] has shape {}; it must have axes {}", name, shape_text(out),
            packed ? "[rows, heads, features]"
-                  : "[batch, heads, rows, features], the first one or two of which may lack");
+                  : "[batch, heads, rows, features], the first one or two of which may be missing");
   const Shape expected = lse_shape(out, packed);
   if (!lse.has_shape(expected))
     refuse("{}[1] has shape {}; it must have {}, as {}[0] has {}", name, shape_text(lse),
@@ -217,7 +217,7 @@ nb::object rotate(nb::handle x, nb::handle positions, nb::handle pairs, nb::hand
   const Array from = read_array("x", x);
   const Form& form = from.form;
   check_axes("x", form, 2, kMaxAxes,
-             "[batch, heads, rows, features], the first one or two of which may lack");
+             "[batch, heads, rows, features], the first one or two of which may be missing");
   check_floating("x", form);
   const Rotary rotary = read_rotary(pairs, base, features, cosines, sines);
   if (rotary.rotary.features > form.size(1))

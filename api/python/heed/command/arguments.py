@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 import heed
@@ -32,8 +33,21 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Ends the program."""
         message = re.sub(r"^argument ([^:]*): ", r"\1: ", message)
-        sys.stderr.write(f"{self.prog}: {message}; see {self.prog} --help\n")
+        end = "" if message.endswith("?") else ";"
+        sys.stderr.write(f"{self.prog}: {message}{end} see {self.prog} --help\n")
         sys.exit(USAGE)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuses what it does not know itself, so that the message names the command meant."""
+        known, others = super().parse_known_args(args, namespace)
+        if others:
+            given = [other.partition("=")[0] for other in others]
+            meant = [
+                m for one in given for m in get_close_matches(one, self._option_string_actions, 1)
+            ]
+            hint = f"; did you mean {meant[0]}?" if meant else ""
+            self.error(f"unrecognized arguments: {' '.join(others)}{hint}")
+        return known, others
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Unlike argparse's, raises what goes wrong."""
@@ -68,16 +82,26 @@ def nonzero(text: str) -> float:
     return value
 
 
-OFFSETS = ("top-left", "bottom-right")
+CORNERS = ("top-left", "bottom-right")
+
+
+def corner(text: str) -> str:
+    """Reads a corner, spelled as here or as in Python."""
+    if text.replace("_", "-") in CORNERS:
+        return text.replace("-", "_")
+    told = f"{text!r} must be {' or '.join(CORNERS)}"
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        told += f"; an offset is --causal --alignment {int(text)}"
+    raise argparse.ArgumentTypeError(told)
 
 
 def offset(text: str) -> str | int:
     """Reads a corner or an offset."""
-    if text in OFFSETS:
+    if text.replace("_", "-") in CORNERS:
         return text.replace("-", "_")
     if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} must be {', '.join(OFFSETS)} or a whole number")
+    raise argparse.ArgumentTypeError(f"{text!r} must be {', '.join(CORNERS)} or a whole number")
 
 
 def pair(text: str) -> tuple[int | None, int | None]:

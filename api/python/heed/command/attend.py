@@ -13,6 +13,7 @@ from heed.command.arguments import (
     add_scores,
     check_asked,
     context_of,
+    corner,
     integer,
     number,
     offset,
@@ -72,14 +73,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(to, "--bias FILE", "added to the scores")
     add(
         *(to, "--causal [WHERE]"),
-        "attend no later key: top-left (row 0 sees key 0; the default), bottom-right (the last row "
-        "sees every key), or by how much a row's keys go on past it",
-        type=offset,
-        const="top-left",
+        "attend no later key: top-left (row 0 sees key 0; the default), or bottom-right (the last "
+        "row sees every key)",
+        type=corner,
+        const=True,
     )
-    told = "attend so many keys before a row and after it; nothing is no bound: 256,"
+    told = "attend so many keys before a row and after it; an empty side is unbounded, as in 256,"
     add(to, "--window LEFT,RIGHT", told, type=pair)
-    told = "where rows stand among keys, for windows: top-left, bottom-right or an offset"
+    told = (
+        "where rows stand among keys, for --causal, windows and slopes: top-left, bottom-right or "
+        "the key of row 0"
+    )
     add(to, "--alignment WHERE", told, type=offset)
     add_scores(to)
     add(to, "--alibi-slopes FILE", "a slope for every head")

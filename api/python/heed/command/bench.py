@@ -61,7 +61,7 @@ INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytic
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of the command."""
-    add(parser, "[SHAPE...]", "as B1_H12_L512_D64")
+    add(parser, "[SHAPE...]", "as B1_H12_L512_D64, in the grammar below")
     told = "of shapes that name none (f32)"
     add(parser, "--dtype TYPE", told, choices=list(TYPES), default="f32")
     add(parser, "--turns TURNS", "of every program (15)", type=integer(1, 10000), default=15)

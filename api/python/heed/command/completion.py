@@ -7,7 +7,7 @@ from typing import Any
 
 import heed
 from heed.command import bench
-from heed.command.arguments import OFFSETS, imported
+from heed.command.arguments import CORNERS, imported
 
 HELP = "print what lets a shell complete heed's options"
 DESCRIPTION = """\
@@ -51,7 +51,7 @@ def words_of(prefix: str, action: argparse.Action, **given: Any) -> Iterable[str
     words: dict[Any, Iterable[str]] = {
         "ISA": [name for name, isa in known["isas"].items() if isa["usable"]],
         "EXECUTOR": known["executors"],
-        "WHERE": OFFSETS,
+        "WHERE": CORNERS,
         "SHAPE": bench.SHAPES,
     }
     return words.get(action.metavar, ())

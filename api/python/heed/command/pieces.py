@@ -25,7 +25,7 @@ class Problem:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Items of the batch, query heads, key heads, rows and keys; axes may lack, or be 1."""
+        """Items of the batch, query heads, key heads, rows and keys; axes may be missing, or 1."""
         query, key, value = ((1, 1, *x.shape)[-4:-2] for x in (self.query, self.key, self.value))
         batch, key_heads = np.broadcast_shapes(key, value, (query[0], 1))
         heads = key_heads if query[1] == 1 else query[1]

@@ -44,7 +44,7 @@ WORTH = 1.01  # a smaller gain is noise
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of the command."""
-    add(parser, "SHAPE...", "as B1_H12_L512_D64")
+    add(parser, "SHAPE...", "as B1_H12_L512_D64, in the grammar below")
     told = (
         "the tuning file (HEED_TUNING_FILE, or heed.tuning); what is there for other problems stays"
     )
