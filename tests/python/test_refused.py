@@ -4,6 +4,9 @@ C's own words for its fields are tested in C; here stand those of the package, e
 becomes of C's in each function.
 """
 
+import importlib
+import sys
+
 import numpy as np
 import pytest
 from cases import SLOPES
@@ -610,3 +613,19 @@ def test_memory_that_there_is_not():
         heed.attention(row, KEY[:1, :1], VALUE[:1, :1])
     with pytest.raises(MemoryError, match="there is no memory for"):
         heed.Cache(key_heads=1024, features=2**20, pages=2**14)
+
+
+@pytest.mark.parametrize(
+    ("module", "library", "words"),
+    [
+        *((name, "torch", "PyTorch: pip install torch") for name in ("torch", "linear", "pyg")),
+        ("transformers", "torch", "PyTorch: pip install torch"),
+        ("mpi", "mpi4py", "mpi4py, and an MPI: pip install mpi4py"),
+    ],
+)
+def test_modules_without_their_library(monkeypatch, module, library, words):
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(sys.modules, f"heed.{module}", raising=False)
+    with pytest.raises(ModuleNotFoundError, match=f"^heed.{module} needs {words}$") as raised:
+        importlib.import_module(f"heed.{module}")
+    assert raised.value.name == library

@@ -17,10 +17,13 @@ import functools
 import math
 from typing import Any, cast
 
-import torch
-from torch import Tensor
-from torch.nn import Parameter
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from heed.needed import needed_by
+
+with needed_by("heed.linear"):
+    import torch
+    from torch import Tensor
+    from torch.nn import Parameter
+    from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import heed
 from heed.torch_ops import _context_of, _define, _Kept, _require_gradients, _unreadable

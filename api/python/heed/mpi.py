@@ -24,7 +24,11 @@ from functools import cache
 from typing import Any, Literal, Self, TypeAlias, TypeVar, Unpack, overload
 
 import numpy as np
-from mpi4py import MPI
+
+from heed.needed import needed_by
+
+with needed_by("heed.mpi"):
+    from mpi4py import MPI
 
 import heed.errors
 from heed import _heed

@@ -13,17 +13,20 @@ from __future__ import annotations
 import inspect
 from typing import Any, cast
 
-import torch
-from torch import Tensor
-from torch.nn import Parameter
-from torch_geometric import EdgeIndex  # type: ignore[import-untyped]
-from torch_geometric.nn import GATConv as _GATConv  # type: ignore[import-untyped]
-from torch_geometric.nn import GATv2Conv as _GATv2Conv
-from torch_geometric.nn import TransformerConv as _TransformerConv
-from torch_geometric.utils import (  # type: ignore[import-untyped]
-    is_torch_sparse_tensor,
-    to_edge_index,
-)
+from heed.needed import needed_by
+
+with needed_by("heed.pyg"):
+    import torch
+    from torch import Tensor
+    from torch.nn import Parameter
+    from torch_geometric import EdgeIndex  # type: ignore[import-untyped]
+    from torch_geometric.nn import GATConv as _GATConv  # type: ignore[import-untyped]
+    from torch_geometric.nn import GATv2Conv as _GATv2Conv
+    from torch_geometric.nn import TransformerConv as _TransformerConv
+    from torch_geometric.utils import (  # type: ignore[import-untyped]
+        is_torch_sparse_tensor,
+        to_edge_index,
+    )
 
 from heed.torch import _tell
 from heed.torch_ops import (

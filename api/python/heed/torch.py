@@ -21,8 +21,11 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from typing import Any, TypeVar
 
-import torch
-from torch import Tensor
+from heed.needed import needed_by
+
+with needed_by("heed.torch"):
+    import torch
+    from torch import Tensor
 
 import heed
 from heed.torch_ops import _count, _counts, _lock, _text, _unreadable, attend, attention

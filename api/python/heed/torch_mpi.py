@@ -15,10 +15,13 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, Unpack, cast
 
-import torch
-from mpi4py import MPI
-from torch import Tensor
-from torch.autograd import Function
+from heed.needed import needed_by
+
+with needed_by("heed.torch_mpi"):
+    import torch
+    from mpi4py import MPI
+    from torch import Tensor
+    from torch.autograd import Function
 
 import heed.mpi
 from heed.errors import UnsupportedError

@@ -19,16 +19,19 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-from torch import Tensor
-from transformers import (
-    MODEL_MAPPING,
-    AttentionInterface,
-    AttentionMaskInterface,
-    PreTrainedModel,
-)
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import prepare_padding_mask, sdpa_mask
+from heed.needed import needed_by
+
+with needed_by("heed.transformers"):
+    import torch
+    from torch import Tensor
+    from transformers import (
+        MODEL_MAPPING,
+        AttentionInterface,
+        AttentionMaskInterface,
+        PreTrainedModel,
+    )
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.masking_utils import prepare_padding_mask, sdpa_mask
 
 from heed.errors import UnsupportedError
 from heed.torch import _tell
