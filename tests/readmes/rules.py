@@ -15,7 +15,8 @@ NEEDS = {"perf/README.md": "build/release/perf/heed_perf", "tests/emulation/READ
 RULES = [
     ("README.md", r"^\./dev (run|test)", None, "runs this test; ./dev run is on the page of the start"),
     ("README.md", r"^pip install", None, WHEEL),
-    (f"{DOCS}/start.md", r"^pip install", None, WHEEL),
+    (f"{DOCS}/start.md", r"^(pip install|python3 -m venv)", None, WHEEL),
+    (f"{DOCS}/start.md", r"^(cmake |\./build/embed)", None, "takes minutes; build.md's and the program run"),
     (f"{DOCS}/reference/build.md", r"^cmake -S \. -B build\b", rf"\g<0> {SCALAR}", MINUTES),
     (f"{DOCS}/reference/build.md", r"/usr/local", "$PREFIX", PACKAGES),
     (f"{DOCS}/reference/build.md", r"^cc .*pkg-config", r"! command -v pkg-config >/dev/null || \g<0>",

@@ -218,7 +218,7 @@ def c_faults(session, block, expected):
 def cmake_faults(session, block, programs):
     """The project of a README is about its first program."""
     folder = os.path.join("build", f"project-{block.line}")
-    session.write(f"project-{block.line}/CMakeLists.txt", PROJECT + block.text)
+    session.write(f"project-{block.line}/CMakeLists.txt", block.text if "project(" in block.text else PROJECT + block.text)
     session.write(f"project-{block.line}/embed.c", programs[0].text)
     for command in (["cmake", "-S", folder, "-B", folder, f"-DCMAKE_PREFIX_PATH={session.prefix}"],
                     ["cmake", "--build", folder], [os.path.join(folder, "embed")]):
@@ -232,7 +232,7 @@ def python_faults(session, block, expected):
     if re.search(r"\bimport heed\b|\bfrom heed\b", block.text) and not glob.glob(session.package + "/heed/_heed*.so"):
         return []
     made = session.run([session.python, session.write(f"program-{block.line}.py", block.text)])
-    lacking = re.search(r"ModuleNotFoundError: No module named '(\w+)", made.stdout)
+    lacking = re.search(r"ModuleNotFoundError: (?:No module named '|.*pip install )(\w+)", made.stdout)
     if lacking and lacking.group(1) in LIBRARIES:
         print(f"line {block.line} needs {lacking.group(1)}")
         return []
