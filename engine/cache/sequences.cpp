@@ -125,8 +125,8 @@ Growth::Growth(heed_cache& cache, heed_sequence sequence, std::int64_t layer, st
   const std::int64_t wanted = end_of_copies_ - first_ + pages_after_ - pages_before_;
   if (wanted > tree.free())
     fail(HEED_STATUS_OUT_OF_MEMORY,
-         "%lld more rows take %lld pages; of the cache's %lld %lld are free", lld(rows),
-         lld(wanted), lld(cache.problem.pages), lld(tree.free()));
+         "%lld more rows take %lld pages; %lld of the cache's %lld are free", lld(rows),
+         lld(wanted), lld(tree.free()), lld(cache.problem.pages));
   before_first_ = slot.last;
   for (std::int64_t n = pages_before_; n-- > first_; before_first_ = tree.before(before_first_)) {
     if (n + 1 == end_of_copies_) last_shared_ = before_first_;

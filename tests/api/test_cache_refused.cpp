@@ -75,7 +75,7 @@ TEST_CASE("rows to append, and where they stand", "[refused][cache]") {
     desc.rows = 2147483628
       => ; with the 20 that the sequence has, it must be at most 2147483647
     desc.rows = 2147483627 => (out of memory)
-      2147483627 more rows take 134217726 pages; of the cache's 3 0 are free
+      2147483627 more rows take 134217726 pages; 0 of the cache's 3 are free
     with turn:
     desc.position_offset = -1 | 2^40-1 | most
       => ; rows that lie at 0 to 2 must stand at 0 to 1099511627776
@@ -222,8 +222,8 @@ TEST_CASE("a full cache says how many pages are wanted and free, and stays as it
   };
   const char* const full = "the cache has 3 sequences, as many as its desc.sequences allows";
   forget_last_error();
-  none_for(form.sequences[0], 33, "33 more rows take 3 pages; of the cache's 3 2 are free");
-  none_for(fork, 28, "28 more rows take 3 pages; of the cache's 3 2 are free");  // with a copy
+  none_for(form.sequences[0], 33, "33 more rows take 3 pages; 2 of the cache's 3 are free");
+  none_for(fork, 28, "28 more rows take 3 pages; 2 of the cache's 3 are free");  // with a copy
   heed_sequence third = 77;
   refused(heed_cache_fork(cache, fork, &third), full, HEED_STATUS_OUT_OF_MEMORY);
   refused(heed_cache_sequence_create(cache, &third), full, HEED_STATUS_OUT_OF_MEMORY);
@@ -337,7 +337,7 @@ TEST_CASE("a sequence without room in the cache is not loaded", "[cache][saved][
   const Cache full = make_cache(serial(), desc);
   (void)grown(full, desc, 90);
   check_load_refused(full, HEED_STATUS_OUT_OF_MEMORY,
-                     "40 more rows take 3 pages; of the cache's 8 2 are free", bytes);
+                     "40 more rows take 3 pages; 2 of the cache's 8 are free", bytes);
   desc.sequences = 1;
   const Cache one = make_cache(serial(), desc);
   (void)new_sequence(one);

@@ -208,7 +208,7 @@ def test_pages_and_sequences_run_out():
     cache = cache_of(pages=2, sequences=2)
     sequence = cache.sequence()
     key, value = rows_of(33)
-    with pytest.raises(heed.OutOfMemoryError, match="33 more rows take 3 pages; of the cache's 2"):
+    with pytest.raises(heed.OutOfMemoryError, match="33 more rows take 3 pages; 2 of the cache's"):
         sequence.append(key, value)
     assert len(sequence) == 0
     sequence.append(key[:, :32], value[:, :32])
