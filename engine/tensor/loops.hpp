@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "engine/tensor/layout.hpp"
 
@@ -53,12 +55,22 @@ void multiply_by_cap_slope(const Real* tanh, std::size_t count, Real* gradients)
 }
 
 /// Writes a row of a gradient, `values`, or adds them to the values there, which pass through
-/// `buffer`.
+/// `buffer` unless it would round them.
 template <class Real>
 void write_gradient(const KernelTable<Real>& kernels, const Layout& layout, bool accumulate,
                     Real* values, std::int64_t count, Real* buffer, std::byte* to) {
   const auto features = static_cast<std::size_t>(count);
   if (accumulate) {
+    if (std::is_same_v<Real, float> && layout.type == ElementType::kF64) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        std::byte* const at = to + i * layout.strides.feature * layout.bytes;
+        double sum = 0;
+        std::memcpy(&sum, at, sizeof sum);
+        sum += double{values[i]};
+        std::memcpy(at, &sum, sizeof sum);
+      }
+      return;
+    }
     kernels.numbers.read(layout.type, to, layout.strides.feature, features, buffer);
     add_values(buffer, features, values);
   }

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cases import everything, tensors
-from test_graph import SHARED, graph_of
+from test_graph import PROJECTED, SHARED, graph_of
 from test_multihead import BIASES, MATRICES, block, prepared_of
 
 import heed
@@ -54,6 +54,78 @@ def test_accumulates(name):
         np.testing.assert_allclose(getattr(sums, n), expected, rtol=1e-12, atol=1e-12)
     if numbers:  # which begin at 0
         assert sums.scale == pytest.approx(call(**given, **numbers).scale, rel=1e-12)
+
+
+def test_wider_sums_are_not_rounded():
+    """Of a float64 gradient of float32 arithmetic, which adds less than float32 could tell."""
+    there = float(2**24 + 1)
+    query, key, value = tensors(np.float32)
+    found = heed.attention(query, key, value, return_lse=True)
+    given = query, key, value, found.out, found.lse, np.ones_like(found.out)
+    bias = np.zeros((5, 7))
+    once = heed.attention_backward(*given, bias=bias, grad_bias=True).bias
+    sums = np.full((7, 5), there).T  # of any strides
+    heed.attention_backward(*given, bias=bias, grad_bias=sums, accumulate=True)
+    np.testing.assert_array_equal(sums, there + once)
+    graph, edges = graph_of(reverse=True), np.zeros((11, 3))
+    nodes = {n: x.astype(np.float32) for n, x in PROJECTED.items()}
+    given = {**nodes, "edge_bias": edges, "grad_out": np.ones((6, 3, 4), np.float32)}
+    once = heed.graph_attention_backward(graph, **given).edge_bias
+    sums = np.full((11, 3), there)
+    heed.graph_attention_backward(graph, **given, grad_edge_bias=sums, accumulate=True)
+    np.testing.assert_array_equal(sums, there + once)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_narrow_gradients_of_several_steps(dtype, accumulate):
+    """Of all that C sums over steps where it lies: each is its tensor's shape and type."""
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    random = np.random.default_rng(3)
+    given = {
+        "data": (6, 4),
+        **{f"w_{name}": (6, 4, 4) for name in ("query", "key", "value")},
+        "edge_data": (11, 3),
+        **{f"w_edge_{name}": (3, 4) for name in ("key", "value")},
+        "edge_bias": (11, 2),
+    }
+    small = {n: 0.3 * random.standard_normal(x) for n, x in given.items()}
+    wide = {n: x.astype(dtype).astype(np.float32) for n, x in small.items()}
+    narrow = {n: x.astype(dtype) for n, x in wide.items()}
+    found = []
+    for tensors_of in (wide, narrow):
+        there = {}
+        if accumulate:
+            there = {f"grad_{n}": np.full_like(x, 0.5) for n, x in tensors_of.items()}
+        more = {"heads": 2, "steps": 3, "grad_out": np.ones((6, 4), tensors_of["data"].dtype)}
+        graph = graph_of(reverse=True)
+        gradients = heed.graph_attention_backward(
+            graph, **tensors_of, **more, **there, accumulate=accumulate
+        )
+        found.append({n: getattr(gradients, n) for n in given})
+        assert all(gradients is there[f"grad_{n}"] for n, gradients in found[-1].items() if there)
+    for n, expected in found[0].items():
+        assert (found[1][n].shape, found[1][n].dtype) == (given[n], dtype)
+        error = np.abs(found[1][n].astype(np.float32) - expected).max()
+        assert error <= 0.05 * np.abs(expected).max(), n
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_edge_biases_of_any_type(real, dtype):
+    """Beside any other, as masks and biases of attention are."""
+    nodes = {n: x.astype(real) for n, x in PROJECTED.items()}
+    bias = np.arange(33).reshape(11, 3) / 8
+    given = {**nodes, "graph": graph_of(reverse=True)}
+    expected = heed.graph_attention(**given, edge_bias=bias.astype(real))
+    found = heed.graph_attention(**given, edge_bias=bias.astype(dtype))
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == real
+    gradients = heed.graph_attention_backward(
+        **given, edge_bias=bias.astype(dtype), grad_out=np.ones_like(found)
+    )
+    assert gradients.edge_bias.dtype == dtype
 
 
 def test_what_is_wanted_by_default():

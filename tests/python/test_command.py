@@ -63,6 +63,8 @@ OPTIONS = [
     ("--causal --alignment -2", {"causal": True, "alignment": -2}),
     ("--window 2, --alignment top-left", {"window": (2, None), "alignment": "top_left"}),
     ("--window 1,0 --alignment bottom-right", {"window": (1, 0), "alignment": "bottom_right"}),
+    ("--causal --window -1,2", {"causal": True, "window": (None, 2)}),
+    ("--causal --window 2,-1", {"causal": True, "window": (2, None)}),
     ("--scale 0.5 --softcap 3", {"scale": 0.5, "softcap": 3.0}),
     ("--temperature 2", {"temperature": 2.0}),
     ("--hard", {"hard": True}),
@@ -201,19 +203,22 @@ REFUSED = [
     ("attend @ --causl", 2, "arguments: --causl; did you mean --causal? see heed attend --help"),
     ("attend @ --colour=red", 2, "arguments: --colour=red; see heed attend --help"),
     ("attend @ --window 5", 2, "--window: '5' must be LEFT,RIGHT, two numbers of keys"),
+    ("attend @ --window -2,5", 2, "--window: '-2,5' must be LEFT,RIGHT, two numbers of keys"),
     ("attend @ --window 5,5", 1, "--alignment"),
     (
         "attend @ --causal top-left --alignment 3",
         1,
         "--alignment is given beside --causal, which is top-left and",
     ),
+    ("attend one.npy k.npy v.npy", 1, "QUERY has shape [8]; it must have axes [batch, heads, rows"),
+    ("attend @ --bias odd.npy", 1, "[2, 4, 5, 7]: batch, heads, rows, keys\n"),
     ("attend @ --mask q.npy", 1, "--mask q.npy: it is float32; it must be bool, where True att"),
     ("attend @ --mask m.npy", 1, "--mask has shape [2, 4, 5, 8]; it must broadcast to"),
     ("attend @ --alibi-slopes s.npy", 1, "say by --alignment, top-left, bottom-right or an int"),
     ("attend @ --sinks q.npy", 1, "--sinks has shape [2, 4, 5, 8]; it must have 1 axis"),
     ("attend @ --isa x86", 1, '--isa is "x86", which this build does not know; usable'),
     ("attend @ --threads 0", 2, "--threads: '0' must be a whole number, from 1 to 1024"),
-    ("attend @ --executor x", 1, '--executor is "x"; this build has: serial'),
+    ("attend @ --executor x", 1, '--executor is "x"; this build has: serial, threads'),
     ("attend @ --lse -o a.npy", 2, "--lse is one more array; write all with -o FILE.npz"),
     ("attend @ --column-sums", 2, "--column-sums is one more array; write all with"),
     ("attend @ -o q.npy", 1, "-o q.npy would replace what query names"),
@@ -284,6 +289,8 @@ def test_refused_before_the_work(run, tensors, monkeypatch, line, status, words)
         monkeypatch.setattr(module, name, work)
     np.save("s.npy", np.zeros(4, np.float32))
     np.save("m.npy", tensors["q"] > 0)
+    np.save("one.npy", np.zeros(8, np.float32))
+    np.save("odd.npy", np.zeros((9, 9), np.float32))
     np.savez("other.npz", a=1, k=tensors["k"])
     x = np.ones((5, 8), np.float32)
     for name, array in (("x", x), ("few", x[:4]), ("cube", x.reshape(5, 2, 4))):
@@ -543,6 +550,7 @@ ENDS = [
     ("heed --help > /dev/full", 1, "heed: stdout: No space left on device\n"),
     ("heed info > /dev/full", 1, "heed info: stdout: No space left on device\n"),
     ("heed info >&-", 0, ""),
+    ("heed graph - --features x.npy <&-", 1, "heed graph: -: stdin is closed\n"),
     ("COLUMNS=wide heed attend --help", 0, ""),
     ("heed bench --help >&-", 0, "usage: heed bench "),
     ("heed attend @ --quiet -o /dev/stdout | cmp - out.npy", 0, ""),
@@ -556,6 +564,7 @@ ENDS = [
 @pytest.mark.parametrize(("line", "status", "words"), ENDS, ids=[row[0] for row in ENDS])
 def test_streams_of_any_kind(run, tensors, line, status, words):
     run("attend", *QKV, "-o", "out.npy")
+    np.save("x.npy", np.ones((5, 8), np.float32))
     script = f'heed() {{ {shlex.quote(sys.executable)} -m heed "$@"; }}\n'
     script += line.replace("@", " ".join(QKV)) + "\nexit ${PIPESTATUS[0]}"
     ended = subprocess.run(["bash", "-c", script], capture_output=True, check=False)

@@ -68,6 +68,20 @@ def test_agrees(rows, ins, outs, bias, fresh):
     assert fresh == [x.shape]
 
 
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_parameters_of_any_strides(name, fresh):
+    """As slices of what a model keeps packed."""
+    layer, ours = prepared(16, 12)
+    strided = torch.nn.Parameter(getattr(layer, name).detach().repeat_interleave(2, 0)[::2])
+    setattr(ours, name, strided)
+    x = torch.randn(20, 16)
+    assert_same(no_grad(ours, x), no_grad(layer, x), 16)
+    with torch.no_grad():
+        strided[3] = getattr(layer, name)[3] = 5.0
+    assert_same(no_grad(ours, x), no_grad(layer, x), 80)
+    assert fresh == [x.shape] * 2
+
+
 def test_matrix_is_prepared_once(monkeypatch):
     made = []
     weights = heed.Weights
@@ -263,6 +277,11 @@ def sparse(layer):
     return layer
 
 
+def one_bias(layer):
+    layer.bias = torch.nn.Parameter(layer.bias.detach()[:1])
+    return layer
+
+
 def tangent(layer):
     forward_ad = torch.autograd.forward_ad
     with forward_ad.dual_level():
@@ -289,6 +308,7 @@ LEFT_TO_PYTORCH = {
         torch.randn(20, 16),
     ),
     "autocast": autocast,
+    "one_bias_for_all": lambda layer: no_grad(one_bias(layer), torch.randn(20, 16)),
 }
 
 

@@ -221,6 +221,19 @@ def test_wrong_arguments_are_refused_as_by_pytorch(change, reason):
     assert counted.startswith(reason)
 
 
+@pytest.mark.parametrize("index", range(4))
+@pytest.mark.parametrize("other", [torch.Tensor.numpy, torch.Tensor.tolist, lambda _: None])
+def test_what_is_no_tensor_is_refused_as_by_pytorch(index, other):
+    given = [*problem(), some(5, 7)]
+    given[index] = other(given[index])
+    if given[3] is None:  # no mask
+        return
+    with pytest.raises(TypeError) as theirs:
+        PYTORCH(*given)
+    with pytest.raises(TypeError, match=re.escape(str(theirs.value))):
+        heed.torch.scaled_dot_product_attention(*given)
+
+
 # Shapes of query, key, value and of a mask, and what is wrong with them.
 MISMATCHES = {
     "more values": ((2, 4, 5, 8), (2, 4, 5, 8), (2, 4, 6, 8), None, "value has 6 rows; it must"),

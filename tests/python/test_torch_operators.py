@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 from functorch.compile import make_boxed_func  # noqa: E402
 from torch._dynamo.backends.common import aot_autograd  # noqa: E402
+from torch.autograd import forward_ad  # noqa: E402
 
 import heed  # noqa: E402
 import heed.linear  # noqa: E402
@@ -62,21 +63,23 @@ def operator(name):
     if name == "graph_attention":
         pytest.importorskip("torch_geometric")
         return torch.ops.heed.graph_attention.default, *over_graph()
+    if name == "linear":
+        shapes = (9, 6), (5, 6), (5,)
+        return torch.ops.heed.linear.default, [torch.randn(*shape) for shape in shapes], []
     return torch.ops.heed.attention.default, small(), []
 
 
+def outputs(results):
+    return results if isinstance(results, tuple) else (results,)
+
+
 def sum_of(results):
-    results = results if isinstance(results, tuple) else (results,)
-    return sum(x.square().sum() for x in results)
+    return sum(x.square().sum() for x in outputs(results))
 
 
 @pytest.mark.parametrize("name", [*OPTIONS, "graph_attention", "linear"])
 def test_torch_library_has_no_objection(name):
     """To schemas, fake kernels and autograd, also traced with dynamic shapes."""
-    if name == "linear":
-        given = torch.randn(9, 6), torch.randn(5, 6), torch.randn(5)
-        torch.library.opcheck(torch.ops.heed.linear.default, given)
-        return
     op, tensors, rest = operator(name)
     torch.library.opcheck(op, (*tensors, *rest), OPTIONS.get(name, dict)())
 
@@ -103,6 +106,88 @@ def test_higher_derivatives_are_refused(name):
     message = "gradients of heed's operators have no derivative: let PyTorch compute attention"
     with pytest.raises(heed.UnsupportedError, match=re.escape(message)):
         first.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["attention", "graph_attention"])
+def test_saved_tensors_are_unpacked_once(name):
+    """Checkpoints refuse a second time, and offloading would copy again."""
+    op, tensors, rest = operator(name)
+    unpacked = []
+
+    def pack(tensor):
+        unpacked.append(0)
+        return len(unpacked) - 1, tensor
+
+    def unpack(packed):
+        unpacked[packed[0]] += 1
+        return packed[1]
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        loss = sum(x.sum() for x in outputs(op(*tensors, *rest)))
+    loss.backward()
+    assert unpacked
+    assert set(unpacked) == {1}
+
+
+def jvp(function, x):
+    return torch.func.jvp(function, (x,), (torch.ones_like(x),))
+
+
+def dual(function, x):
+    with forward_ad.dual_level():
+        return function(forward_ad.make_dual(x, torch.ones_like(x)))
+
+
+@pytest.mark.parametrize("differentiate", [jvp, dual, torch.no_grad()(dual)])
+@pytest.mark.parametrize("name", ["attention", "graph_attention", "linear"])
+def test_forward_mode_is_refused(name, differentiate):
+    """Whichever tensor has a tangent: PyTorch would say 0."""
+    op, tensors, rest = operator(name)
+    tensors = [x.detach() for x in tensors]
+    for i, tensor in enumerate(tensors):
+
+        def function(x, i=i):
+            return op(*tensors[:i], x, *tensors[i + 1 :], *rest)
+
+        with pytest.raises(heed.UnsupportedError, match="no derivatives in forward mode"):
+            differentiate(function, tensor)
+
+
+def test_forward_mode_of_others_is_none_of_its_business():
+    tensors = [x.detach() for x in small()]
+    with forward_ad.dual_level():
+        forward_ad.make_dual(torch.ones(2), torch.ones(2))
+        found = heed.torch.attention(*tensors)
+    for one, other in zip(found, heed.torch.attention(*tensors), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("count", [3, 0])
+@pytest.mark.parametrize("name", ["attention", "graph_attention", "linear"])
+def test_batches_are_calls_for_each_element(name, count):
+    """Of torch.vmap, over any axis of some tensors."""
+    op, tensors, rest = operator(name)
+    tensors = [x.detach() for x in tensors]
+    batched = torch.stack([tensors[0] + i for i in range(count)] or [tensors[0]], -1)[..., :count]
+    found = outputs(torch.vmap(lambda x: op(x, *tensors[1:], *rest), in_dims=-1)(batched))
+    shapes = [x.shape for x in outputs(op(*tensors, *rest))]
+    assert [x.shape for x in found] == [(count, *shape) for shape in shapes]
+    for i in range(count):
+        expected = outputs(op(batched[..., i].contiguous(), *tensors[1:], *rest))
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one[i], other, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["attention", "graph_attention"])
+def test_gradients_in_batches(name):
+    op, tensors, rest = operator(name)
+    out = outputs(op(*tensors, *rest))[0]
+    weights = torch.randn(3, *out.shape, dtype=out.dtype)
+    found = torch.autograd.grad(out, tensors, weights, is_grads_batched=True, retain_graph=True)
+    for i, one in enumerate(weights):
+        expected = torch.autograd.grad(out, tensors, one, retain_graph=True)
+        for batch, other in zip(found, expected, strict=True):
+            assert torch.equal(batch[i], other)
 
 
 class Attention(torch.nn.Module):

@@ -299,6 +299,19 @@ def test_logits_and_gradients(name, padded, monkeypatch):
     assert_all_agree(theirs, ours)
 
 
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_gradient_checkpointing(reentrant, monkeypatch):
+    """Attention is computed again for its gradients, which stay what they are."""
+    model, _ = build("llama")
+    given = prompts("left")
+    given["labels"] = labels_of(given)
+    plain = trained(model.train(), "heed", given)
+    model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+    calls = record(monkeypatch)
+    assert_all_agree(plain, trained(model, "heed", given))
+    assert len(calls) == 2 * model.config.num_hidden_layers
+
+
 @pytest.mark.parametrize(("name", "reference"), [("bert", "sdpa"), ("gemma2", "eager")])
 def test_dropout_in_training_is_left_to_pytorch(name, reference, monkeypatch):
     """By "sdpa", or by the model where it needs more; of the same random numbers."""

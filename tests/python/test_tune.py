@@ -96,6 +96,12 @@ def test_where_it_writes(run, finds, monkeypatch):
     assert sorted(os.listdir()) == ["b.tuning", "heed.tuning"]
 
 
+def test_a_shape_without_other_tiles_keeps_the_automatic_ones(run):
+    status, out, err = run("tune", "B1_H1_L16_D8", "--dry-run", "--turns", "3")
+    assert (status, err) == (0, "")
+    assert "no gain: the automatic choice stays" in out
+
+
 def test_no_gain_is_not_written_and_a_line_without_it_goes(run, finds):
     for gain in (1.005, 0.9):
         finds(48, 128, gain)

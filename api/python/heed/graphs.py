@@ -126,7 +126,7 @@ def graph_attention(
         edge_data: ``[edges given, edge width]``.
         w_edge_key: ``[edge width, heads * features]``; None: edges add nothing to keys.
         w_edge_value: ``[edge width, heads * value features]``, likewise; may be ``w_edge_key``.
-        edge_bias: ``[edges given, heads]``, or ``[edges given]`` for all heads.
+        edge_bias: ``[edges given, heads]``, or ``[edges given]`` for all heads; any floating type.
         score: how query and key make a score; with ``"sum"`` both have one feature.
         activation: ``act``, of scores other than ``"dot"``; ``"leaky_relu"`` unless given.
         slope: of leaky ReLU below 0; 0.2 unless given.

@@ -26,7 +26,14 @@ with needed_by("heed.linear"):
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import heed
-from heed.torch_ops import _context_of, _define, _Kept, _require_gradients, _unreadable
+from heed.torch_ops import (
+    _context_of,
+    _define,
+    _Kept,
+    _require_gradients,
+    _reverse_only,
+    _unreadable,
+)
 
 __all__ = ["Linear", "linear", "prepare", "refresh"]
 
@@ -70,7 +77,7 @@ def _weights_of(weight: Tensor, bias: Tensor | None, context: heed.Context) -> h
     sample = _sample(weight, bias)
     known, sampled, weights = _prepared.get(weight) or (None, None, None)
     if inference or known != made_of or not torch.equal(sampled, sample):
-        own = None if bias is None else bias.detach()
+        own = None if bias is None else bias.detach().contiguous()
         weights = heed.Weights(weight.detach().T, own, context=context)
         if not inference:
             _prepared.put(weight, (made_of, sample, weights))
@@ -100,6 +107,16 @@ linear = _define(
 """The custom op ``heed::linear(x, weight, bias)``: ``torch.nn.functional.linear`` of float32."""
 
 
+def _below_autograd(keyset: Any, *args: Any) -> Any:
+    with torch._C._AutoDispatchBelowAutograd():
+        return torch.ops.heed.linear.default.redispatch(
+            keyset & torch._C._after_autograd_keyset, *args
+        )
+
+
+_reverse_only.impl("linear", _below_autograd, "Autograd", with_keyset=True)
+
+
 def _fits(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     tensors = [x, weight] if bias is None else [x, weight, bias]
     if _unreadable(*tensors) is not None or any(t.dtype != torch.float32 for t in tensors):
@@ -107,6 +124,8 @@ def _fits(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     if x.numel() < _FEWEST_ROWS * x.shape[-1] or torch.is_autocast_enabled("cpu"):
         return False
     if x.shape[-1] != weight.shape[1] or _require_gradients(*tensors):
+        return False
+    if bias is not None and bias.shape != weight.shape[:1]:
         return False
     if torch.compiler.is_compiling():
         return True
@@ -121,7 +140,11 @@ class Linear(torch.nn.Linear):
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002
         """As of ``torch.nn.Linear``."""
         if _fits(input, self.weight, self.bias):
-            return cast(Tensor, linear(input, self.weight, self.bias))
+            given = input, self.weight, self.bias
+            if torch.compiler.is_compiling():
+                return cast(Tensor, linear(*given))
+            with torch._C._AutoDispatchBelowAutograd():  # whose Python takes time
+                return cast(Tensor, linear(*given))
         if not torch.compiler.is_compiling() and _require_gradients(self.weight):
             _prepared.drop(self.weight)  # in training it will change
         return super().forward(input)

@@ -53,6 +53,8 @@ def _objection(
     enable_gqa: bool,
 ) -> str | None:
     """What keeps heed from a call that it would not refuse itself."""
+    if query is None or key is None or value is None:
+        return "a tensor is None"
     reason = _unreadable(query, key, value, attn_mask)
     if reason is not None:
         return reason
@@ -198,11 +200,13 @@ def scaled_dot_product_attention(
         else:
             _tell("heed", query, key, None)
             return out
-    if not any(x.is_nested for x in (query, key, value)):
+    given = query, key, value, *(() if attn_mask is None else (attn_mask,))
+    if all(isinstance(x, Tensor) and not x.is_nested for x in given):
         wrong = _mismatch(query, key, value, attn_mask, enable_gqa)
         if wrong is not None:
             raise heed.ArgumentError(wrong)
-    _tell("PyTorch", query, key, reason)
+    if all(isinstance(x, Tensor) for x in given):
+        _tell("PyTorch", query, key, reason)
     return _pytorch(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )

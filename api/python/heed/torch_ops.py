@@ -166,7 +166,74 @@ def _define(
     torch.library.define(f"heed::{name}", schema, tags=tags)
     torch.library.impl(f"heed::{name}", "cpu", cpu)
     torch.library.register_fake(f"heed::{name}", fake)
-    return getattr(torch.ops.heed, name).default
+    op = getattr(torch.ops.heed, name).default
+    torch.library.register_vmap(
+        f"heed::{name}",
+        lambda info, dims, *args: _over_batch(op, info.batch_size, dims, args),
+    )
+    _library.impl(name, functools.partial(_gradients_in_batches, op), "Batched")
+    return op
+
+
+def _over_batch(op: Any, size: int, dims: Any, args: Any) -> tuple[Any, Any]:
+    """The rule for torch.vmap: a call for each element of the batch; and where results have it."""
+
+    def element(i: int, x: Any, dim: Any) -> Any:
+        if not isinstance(dim, int):
+            return x
+        return x.select(dim, i) if size else x.new_zeros(x.shape[:dim] + x.shape[dim + 1 :])
+
+    # Where there is no element, one of zeros says which shapes results have.
+    calls = [op(*map(functools.partial(element, i), args, dims)) for i in range(max(1, size))]
+    if isinstance(calls[0], Tensor):
+        return torch.stack(calls)[:size], 0
+    stacked = [torch.stack(results)[:size] for results in zip(*calls, strict=True)]
+    kind = type(calls[0])
+    return kind(stacked), kind([0] * len(stacked))
+
+
+def _gradients_in_batches(op: Any, *args: Any) -> Any:
+    """The same for ``is_grads_batched``, whose batches are not those of torch.func."""
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    batched = torch._C._functorch.is_legacy_batchedtensor
+    dims = [0 if isinstance(x, Tensor) and batched(x) else None for x in args]
+    plain = [
+        x if dim is None else torch._remove_batch_dim(x, level, 1, dim)
+        for x, dim in zip(args, dims, strict=True)
+    ]
+    size = next(len(x) for x, dim in zip(plain, dims, strict=True) if dim is not None)
+    results, _ = _over_batch(op, size, dims, plain)
+    if isinstance(results, Tensor):
+        return torch._add_batch_dim(results, 0, level)
+    return type(results)(torch._add_batch_dim(x, 0, level) for x in results)
+
+
+_library = torch.library.Library("heed", "FRAGMENT")
+
+
+class _ReverseOnly(torch.library.Library):
+    """Registers gradients of operators that refuse derivatives in forward mode.
+
+    PyTorch would take them for 0 where no tensor requires gradients.
+    """
+
+    def impl(self, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> None:
+        def reverse(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+            if forward_ad._current_level >= 0 and any(
+                isinstance(x, Tensor) and forward_ad.unpack_dual(x).tangent is not None
+                for x in args
+            ):
+                raise heed.UnsupportedError(
+                    "heed's operators have no derivatives in forward mode: call PyTorch's own, as "
+                    "heed.torch.scaled_dot_product_attention and the layers of heed do for these"
+                )
+            return fn(keyset, *args, **kwargs)
+
+        super().impl(op_name, reverse, dispatch_key, **options)
+
+
+_reverse_only = _ReverseOnly("heed", "FRAGMENT")
 
 
 def _refuse_higher(ctx: Any, *_: Any) -> None:
@@ -214,7 +281,7 @@ def _define_with_gradients(
         filled,
         lambda *args: [x for x in made_for(args) if x is not False],
     )
-    torch.library.register_autograd(f"heed::{name}_backward", _refuse_higher)
+    torch.library.register_autograd(f"heed::{name}_backward", _refuse_higher, lib=_reverse_only)
 
     def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         kept = () if not keeps_results else output if len(outs) > 1 else (output,)
@@ -223,13 +290,16 @@ def _define_with_gradients(
         ctx.set_materialize_grads(False)
 
     def differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        tensors, kept = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        saved = ctx.saved_tensors  # once: checkpoints and offloading unpack at every look
+        tensors, kept = saved[:count], saved[count:]
         needs = ctx.needs_input_grad[:count]  # of what a call gave, without the defaults it left
         wanted = [*needs, *(False for _ in range(count - len(needs)))]
         found = iter(backward(*grads, *tensors, *ctx.settings, *kept, wanted))
         return *(next(found) if want else None for want in wanted), *(None for _ in ctx.settings)
 
-    torch.library.register_autograd(f"heed::{name}", differentiate, setup_context=keep)
+    torch.library.register_autograd(
+        f"heed::{name}", differentiate, setup_context=keep, lib=_reverse_only
+    )
     return op
 
 
@@ -289,7 +359,8 @@ key_lengths, sinks, causal, offset, left, right, scale, softcap)``. Row ``i`` at
 ``j <= i + offset`` (with ``causal``), ``j >= i + offset - left`` and ``j <= i + offset + right``.
 Results are ``out`` and ``lse``, which may both be differentiated, once: by query, key, value, a
 floating mask, bias and sinks. Nothing falls back: what heed does not support is a ``heed.Error``,
-higher derivatives among it.
+higher derivatives and those in forward mode among it. Batches of ``torch.vmap`` and of gradients
+(``is_grads_batched``) are a call for each of their elements.
 """
 
 
@@ -401,7 +472,7 @@ graph_attention: Callable[..., Tensor] = _define_with_gradients(
 ``[nodes, heads, features]``, with ``edge_index`` as PyTorch Geometric has it, each edge of which
 counts; ``flipped``, edges lead from ``edge_index[1]`` to ``edge_index[0]``. ``w_edge``,
 ``[edge width, heads * features]``, is multiplied with ``edge_data``, ``[edges, edge width]``, and
-adds to keys and values. All but the edges may be differentiated, once.
+adds to keys and values. All but the edges may be differentiated, once, and not in forward mode.
 """
 
 

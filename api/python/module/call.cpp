@@ -136,22 +136,39 @@ void refuse_batch(const Call& call, std::int64_t then) {
   refuse("{} is for {} sequences; the plan was made for {}", call.batch_of, call.desc.batch, then);
 }
 
-// heed takes 0 packed rows for "not packed"; one that no sequence has is as good as none.
+namespace {
+
+/// How many rows `tensor` has, and how long its sequences are at most. heed takes 0 packed rows for
+/// "not packed": a batch without rows is one of sequences of length 0.
+void set_rows(const char* tensor, const char* name, std::int64_t rows,
+              const Vector<std::int32_t>& offsets, const char* longest_name,
+              nb::handle longest_given, std::int64_t& packed, std::int64_t& most,
+              const std::int32_t*& given) {
+  if (offsets.count == 0) {
+    most = rows;
+    return;
+  }
+  most = length(longest_name, longest_given, name, longest(offsets), true);
+  packed = rows;
+  if (rows > 0) return;
+  for (std::int64_t i = 0; i < offsets.count; ++i)
+    if (offsets.data[i] != 0)
+      refuse("{}[{}] is {}; it must be 0, as {} has no rows", name, i, offsets.data[i], tensor);
+  most = 0;
+  given = nullptr;
+}
+
+}  // namespace
+
 void set_query_rows(Call& call, std::int64_t rows, const Arguments& given) {
-  const bool packed = call.packed_queries();
   call.rows = rows;
-  if (packed) call.desc.packed_queries = std::max<std::int64_t>(1, rows);
-  call.desc.query_length = packed ? length("max_seqlen_q", given.max_seqlen_q, "cu_seqlens_q",
-                                           longest(call.cu_seqlens_q), true)
-                                  : rows;
+  set_rows("query", "cu_seqlens_q", rows, call.cu_seqlens_q, "max_seqlen_q", given.max_seqlen_q,
+           call.desc.packed_queries, call.desc.query_length, call.args.cu_seqlens_q);
 }
 
 void set_key_rows(Call& call, std::int64_t rows, const Arguments& given) {
-  const bool packed = call.packed_keys();
-  if (packed) call.desc.packed_keys = std::max<std::int64_t>(1, rows);
-  call.desc.key_length = packed ? length("max_seqlen_k", given.max_seqlen_k, "cu_seqlens_k",
-                                         longest(call.cu_seqlens_k), true)
-                                : rows;
+  set_rows("key", "cu_seqlens_k", rows, call.cu_seqlens_k, "max_seqlen_k", given.max_seqlen_k,
+           call.desc.packed_keys, call.desc.key_length, call.args.cu_seqlens_k);
 }
 
 void read_lengths(Call& call, const Arguments& given) {
@@ -184,7 +201,8 @@ void read_query(Call& call, const Arguments& given) {
   call.desc.features = form.size(1);
   set_query_rows(call, form.size(packed ? 3 : 2), given);
   call.desc.query = layout_of(form, packed);
-  call.args.query = address_of(call.query);
+  const bool serves_none = !packed && call.batch_of != nullptr && call.desc.batch == 0;
+  call.args.query = serves_none ? nullptr : address_of(call.query);
 }
 
 void read_tensors(Call& call, const Arguments& given) {
@@ -237,8 +255,10 @@ void read_tensors(Call& call, const Arguments& given) {
   }
   desc.key = layout_of(k.form, packed_k);
   desc.value = layout_of(v.form, packed_k);
-  call.args.key = address_of(call.key);
-  call.args.value = address_of(call.value);
+  const bool apart = desc.batch == 0 && !packed_k && !call.paged();
+  if (desc.batch == 0 && !packed_q) call.args.query = nullptr;
+  call.args.key = apart ? nullptr : address_of(call.key);
+  call.args.value = apart ? nullptr : address_of(call.value);
 }
 
 // ---- Results, and what plans compare ----
@@ -288,7 +308,7 @@ double Call::flops() const {
 }
 
 bool Call::leaves_rows() const {
-  const std::int32_t* const offsets = args.cu_seqlens_q;
+  const std::int32_t* const offsets = cu_seqlens_q.data;
   return packed_queries() && (offsets[0] != 0 || offsets[desc.batch] != rows);
 }
 

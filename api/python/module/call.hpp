@@ -121,8 +121,8 @@ struct Call {
   Outputs outputs;
 
   bool float64() const { return element == Element::kF64; }
-  bool packed_queries() const { return args.cu_seqlens_q != nullptr; }
-  bool packed_keys() const { return args.cu_seqlens_k != nullptr; }
+  bool packed_queries() const { return cu_seqlens_q.count > 0; }
+  bool packed_keys() const { return cu_seqlens_k.count > 0; }
   bool paged() const { return args.block_table != nullptr; }
 
   /// All that is given: what the four functions below read.

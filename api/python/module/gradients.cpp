@@ -74,12 +74,20 @@ Gradient& Gradients::make(const char* name, nb::handle wanted, const Form& form,
 }
 
 const Gradient* Gradients::add(const Operand& operand, nb::handle wanted, const Form& form,
-                               bool zeroed) {
+                               bool zeroed, bool any_type) {
   const Gradient& gradient = make(operand.gradient, wanted, form, zeroed);
   if (!wanted.is_valid()) return nullptr;
-  check_type(operand.gradient, gradient.form());
+  if (!any_type) check_type(operand.gradient, gradient.form());
+  check_floating(operand.gradient, gradient.form());
   set_member(args_, operand.grad_data, gradient.data());
   return &gradient;
+}
+
+void Gradients::write_wide(const Operand& operand) {
+  Gradient& gradient = arrays_.back();
+  if (bytes_of(gradient.form().element) >= bytes_of(real())) return;
+  gradient.full = make_array(kind_, real(), gradient.form().sizes(), accumulates_);
+  set_member(args_, operand.grad_data, gradient.data());
 }
 
 void Gradients::add_reals(const Operand& operand, nb::handle wanted, std::int64_t count) {
@@ -150,12 +158,13 @@ std::uint32_t Gradients::bits() const {
 
 nb::object Gradients::handed(const Gradient& gradient, nb::handle like) const {
   const Output& output = gradient.output;
-  if (!gradient.summed.empty()) {
+  if (gradient.full.object.is_valid()) {
     nb::list axes;
     for (const int axis : gradient.summed) axes.append(axis);
     const nb::object& object = output.object;
-    nb::object sums =
-        gradient.full.object.attr("sum")(nb::tuple(axes)).attr("reshape")(object.attr("shape"));
+    nb::object sums = gradient.full.object;
+    if (!gradient.summed.empty())
+      sums = sums.attr("sum")(nb::tuple(axes)).attr("reshape")(object.attr("shape"));
     if (accumulates_) sums = sums.attr("__add__")(object);
     object.attr("__setitem__")(nb::ellipsis(), sums);
   }

@@ -16,10 +16,11 @@ namespace heed::python {
 struct Gradient {
   Output output;            // of no object where it is not wanted
   std::vector<int> summed;  // axes that its tensor repeats: `full` is to be summed over them
-  Output full;
+  Output full;              // of an object where C cannot write the output itself
 
-  const Form& form() const { return (summed.empty() ? output : full).array.form; }
-  void* data() const { return (summed.empty() ? output : full).data(); }
+  const Output& written() const { return full.object.is_valid() ? full : output; }
+  const Form& form() const { return written().array.form; }
+  void* data() const { return written().data(); }
 };
 
 /// Whether a gradient is wanted: True, False or an array to write to.
@@ -61,9 +62,12 @@ class Gradients {
   nb::handle wanted(const Operand& operand, bool by_default) const;
 
   /// Of any strides and floating type, in the shape of `form`; a new one is zeroed if that is asked
-  /// for or it is added to. nullptr where it is not wanted; otherwise its layout is to be set.
+  /// for or it is added to. Unless `any_type` says so, all are float64, or none. nullptr where it
+  /// is not wanted; otherwise its layout is to be set.
   const Gradient* add(const Operand& operand, nb::handle wanted, const Form& form,
-                      bool zeroed = false);
+                      bool zeroed = false, bool any_type = false);
+  /// Lets C write the latest one in the arithmetic's type if its own is narrower, and rounds then.
+  void write_wide(const Operand& operand);
   template <class Layout>
   void set_layout(const Operand& operand, const Layout& layout) {
     set_member(desc_, operand.grad_layout, layout);

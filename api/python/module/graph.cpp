@@ -199,7 +199,7 @@ void read_tensors(GraphCall& call, const Arguments& given) {
       like = operand.name;
       call.float64 = form.element == Element::kF64;
     }
-    check_arithmetic(operand.name, form, like, call.float64);
+    if (i != GraphCall::kEdgeBias) check_arithmetic(operand.name, form, like, call.float64);
     if (form.shape[0] != rows[row.rows].first)
       refuse("{} is {}; it must have a row for each of the {} {}", operand.name, text(form),
              rows[row.rows].first, rows[row.rows].second);
@@ -484,6 +484,7 @@ nb::handle wanted(const Gradients& gradients, const Operand& row, bool given) {
 
 /// In the order of heed.GraphGradients: tensors, matrices, biases, weights of heads and features.
 void add_gradients(Gradients& gradients, const GraphCall& call) {
+  const bool in_steps = call.desc.steps > 1;  // C sums those of edges and nodes where they lie
   for (int i = 0; i < GraphCall::kTensors; ++i) {
     const Operand& row = GraphCall::kTensorRows[i].operand;
     const Form& form = call.tensors[i].form;
@@ -492,15 +493,21 @@ void add_gradients(Gradients& gradients, const GraphCall& call) {
         form.stride(1) == 0 && form.elements() > 0)
       refuse("{} is wanted, but edge_bias repeats a number for all heads; give it as [edges]",
              row.gradient);
-    if (const Gradient* to = gradients.add(row, how, form))
-      gradients.set_layout(row, layout_of(i, to->form()));
+    const bool bias = i == GraphCall::kEdgeBias;
+    const Gradient* const to = gradients.add(row, how, form, false, bias);
+    if (to == nullptr) continue;
+    if (in_steps && (bias || i == GraphCall::kEdgeData)) gradients.write_wide(row);
+    gradients.set_layout(row, layout_of(i, to->form()));
   }
   for (int i = 0; i < GraphCall::kMatrices; ++i) {
     const Operand& row = GraphCall::kMatrixRows[i].matrix;
     const Matrix& matrix = call.matrices[i];
-    if (const Gradient* to =
-            gradients.add(row, wanted(gradients, row, matrix.given()), matrix.array.form))
-      gradients.set_layout(row, matrix_layout(to->form()));
+    const Gradient* const to =
+        gradients.add(row, wanted(gradients, row, matrix.given()), matrix.array.form);
+    if (to == nullptr) continue;
+    const bool of_nodes = i < GraphCall::kOfNodes && call.desc.inputs == HEED_GRAPH_PER_NODE;
+    if (in_steps && of_nodes) gradients.write_wide(row);
+    gradients.set_layout(row, matrix_layout(to->form()));
   }
   for (int i = 0; i < GraphCall::kOfNodes; ++i) {
     const Operand& row = GraphCall::kMatrixRows[i].bias;

@@ -29,6 +29,8 @@ class Parser(argparse.ArgumentParser):
         """Options are never cut short: --ma would mean something else with the next version."""
         given.setdefault("formatter_class", Formatter)
         super().__init__(allow_abbrev=False, **given)
+        # Values, not options: argparse knows -1 for one, but not a pair as -1,2.
+        self._negative_number_matcher = re.compile(r"^-(\d+|\d*\.\d+|\d*,[+-]?\d*)$")
 
     def error(self, message: str) -> NoReturn:
         """Ends the program."""
@@ -105,11 +107,11 @@ def offset(text: str) -> str | int:
 
 
 def pair(text: str) -> tuple[int | None, int | None]:
-    """Reads LEFT,RIGHT, where nothing is no bound."""
-    match = re.fullmatch(r"([0-9]{0,18}),([0-9]{0,18})", text)
+    """Reads LEFT,RIGHT, where nothing, or -1, is no bound."""
+    match = re.fullmatch(r"(-1|[0-9]{0,18}),(-1|[0-9]{0,18})", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} must be LEFT,RIGHT, two numbers of keys")
-    left, right = (int(side) if side else None for side in match.groups())
+    left, right = (None if side in ("", "-1") else int(side) for side in match.groups())
     return left, right
 
 

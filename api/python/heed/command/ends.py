@@ -13,6 +13,15 @@ FAILED = 1  # a file, a refusal of heed's, a result that is not as expected
 USAGE = 2  # the command line
 INTERRUPTED = 130
 PLAIN = str.maketrans("░▒▓█│─┌┐└┘…→·", ".:+#|-++++~>.")  # of pictures, where there is only ASCII
+# What stands before and after the name of an argument that is told of, or that another is told by.
+SUBJECT = (
+    re.compile(r"(^|[:;,] |\b(and|but|or|so|if|that) )$"),
+    re.compile(r" (is|are|has|have|must|does|do|was|\d)\b"),
+)
+REFERRED = (
+    re.compile(r"\b(as|beside|by|with|without|than|neither|nor) $"),
+    re.compile(r"$|[;,.:)]| (is|are|has|does|do|and|or|nor|\()"),
+)
 PATIENCE = 1.0  # seconds that an interrupt may take to become an exception
 
 
@@ -34,12 +43,23 @@ def in_words_of(options: dict[str, str]) -> Iterator[None]:
 
 
 def renamed(message: str, options: dict[str, str]) -> str:
-    """The message with options where it names arguments."""
+    """The message with options where it names arguments.
+
+    Names that are words too, as heads and threads, are arguments where something is said of them.
+    """
     names = "|".join(sorted(map(re.escape, options), key=len, reverse=True))
     if not names:
         return message
     message = re.sub('"(top|bottom)_(left|right)"', r"\1-\2", message)
-    return re.sub(rf"(?<![\w\"'-])({names})(?![\w\"'])", lambda found: options[found[1]], message)
+
+    def option(found: re.Match[str]) -> str:
+        name = found["name"]
+        before, after = message[: found.start()], message[found.end() :]
+        subject = SUBJECT[0].search(before) and SUBJECT[1].match(after)
+        referred = REFERRED[0].search(before) and REFERRED[1].match(after)
+        return options[name] if "_" in name or subject or referred else name
+
+    return re.sub(rf"(?<![\w\"'-])(?P<name>{names})(?![\w\"'])", option, message)
 
 
 @contextmanager

@@ -138,6 +138,8 @@ def write_bytes(path: str, whole: bytes) -> None:
 
 def read_lines(path: str) -> list[str]:
     """Of a text in UTF-8; - is stdin."""
+    if path == "-" and sys.stdin is None:
+        raise Failure(f"{path}: stdin is closed")
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
         return text.removesuffix("\n").split("\n") if text else []

@@ -170,6 +170,8 @@ def search(shape: Shape, plan: heed.Plan, arguments: argparse.Namespace) -> Foun
         plan = plan_of(shape, arguments, tuning_file="", tile_q=tiles.tile_q, tile_kv=tiles.tile_kv)
         plans.setdefault(tiles_of(plan), plan)
     left = [tiles for tiles in plans if tiles != automatic]
+    if not left:  # the shape is too small for others
+        return Found(automatic, automatic, 1.0, (1.0, 1.0))
     rounds = list(halvings(len(left), arguments.turns))
     total = sum((count + 1) * turns for count, turns in rounds)
     with Progress(f"heed tune {shape.name}", total, arguments.progress) as bar:
