@@ -2,7 +2,12 @@
 // known. Scores are computed again, a chunk of keys at a time, and become probabilities with the
 // row_max and row_sum that each row ended with. So asking for them changes nothing in out, and
 // takes memory for two numbers per row.
+//
+// Products in another order round otherwise, and where scores are large by more than their
+// exponentials bear. So rows that other products computed, those that were decoded or multiplied in
+// pairs of bfloat16, first have their row_max and row_sum found again from the products here.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "engine/dense/scores.hpp"
@@ -17,7 +22,7 @@ class Chunk {
  public:
   /// `results`: of the head's rows.
   Chunk(const AttentionThread<Real>& on, std::int64_t head, std::int64_t chunk,
-        const RowResult<Real>* results)
+        RowResult<Real>* results)
       : on_(on),
         head_(head),
         begin_(chunk * on.plan.tile_kv),
@@ -29,17 +34,44 @@ class Chunk {
     return on_.problem.weights_point != HEED_WEIGHTS_NONE && !on_.plan.keeps_probs(on_.sequence);
   }
 
+  /// Finds again how the softmax of the head's rows, or of the wanted ones, ends over all keys.
+  /// Where only last digits differ it stays.
+  void sum_rows() const {
+    constexpr double kMoved = 8 * std::numeric_limits<Real>::epsilon();
+    const bool all = on_.problem.sum_columns;
+    const HeadPack pack = {head_, 1, all ? nullptr : listed_};
+    const Scores<Real> scores(on_, HEED_WEIGHTS_PROBABILITIES);
+    Real* const block_scores = on_.buffer(&Slab::scores);
+    const std::int64_t rows = all ? on_.sequence.query_length : wanted_rows();
+    each_panel(pack, rows, [&](const Panel<Real>& panel) {
+      panel.begin_sums(static_cast<const Real*>(on_.args.sinks));
+      scores.pack_query(panel);
+      each_block(panel.key_begin, panel.key_end, step_, [&](const KeyBlock& block) {
+        const Allowed allowed = scores.allowed(panel, block);
+        if (allowed == Allowed::kNone) return;
+        const KeyRanges keys = all_keys(block.keys);
+        scores.compute(panel, scores.keys(key_head_, block.begin, block.end()), block, keys,
+                       allowed, block_scores);
+        on_.kernels.panels.softmax(panel.vectors, block_scores, keys, 0, panel.state, 0);
+      });
+      panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t) {
+        auto& soft = results_[row].soft;
+        const Real row_max = panel.state.row_max[i];
+        const Real row_sum = panel.state.row_sum[i];
+        const double moved = double{row_max} - double{soft.row_max} +
+                             std::log2(double{row_sum} / double{soft.row_sum});
+        if (std::fabs(moved) > kMoved) soft = {row_max, row_sum};
+      });
+    });
+  }
+
   /// Writes the wanted rows of the matrix of weights.
   void write_weights() const {
-    const std::int64_t* const listed = on_.problem.weight_rows > 0 ? on_.args.weight_rows : nullptr;
-    std::int64_t rows = on_.sequence.query_length;
-    if (listed != nullptr)
-      rows = std::lower_bound(listed, listed + on_.problem.weight_rows, rows) - listed;
-    const HeadPack pack = {head_, 1, listed};
+    const HeadPack pack = {head_, 1, listed_};
     const Scores<Real> scores(on_, on_.problem.weights_point);
     Real* const weights = on_.buffer(&Slab::scores);
     each_block(begin_, end_, step_, [&](const KeyBlock& block) {
-      each_panel(pack, rows, [&](const Panel<Real>& panel) {
+      each_panel(pack, wanted_rows(), [&](const Panel<Real>& panel) {
         fill(scores, panel, on_.problem.weights_point, block, weights);
         write_rows(panel, block, weights);
       });
@@ -64,6 +96,13 @@ class Chunk {
   }
 
  private:
+  /// Rows of the matrix of weights.
+  std::int64_t wanted_rows() const {
+    const std::int64_t rows = on_.sequence.query_length;
+    if (listed_ == nullptr) return rows;
+    return std::lower_bound(listed_, listed_ + on_.problem.weight_rows, rows) - listed_;
+  }
+
   template <class Function>
   void each_panel(const HeadPack& pack, std::int64_t rows, Function&& function) const {
     for (std::int64_t r = 0; r < rows; r += on_.plan.panel_rows) {
@@ -88,7 +127,6 @@ class Chunk {
                             : masked          ? scores.allowed(panel, present)
                                               : Allowed::kAll;
     const bool weighs = point == HEED_WEIGHTS_PROBABILITIES;
-    const std::int64_t key_head = head_ / on_.problem.group();
     if (weighs) recall(panel);
     if (allowed == Allowed::kNone) {
       std::fill_n(to, present.keys * panel.pitch, nothing);
@@ -98,10 +136,10 @@ class Chunk {
     } else {
       scores.pack_query(panel);
       if (weighs) {
-        scores.weigh_again(panel, key_head, present, allowed, to);
+        scores.weigh_again(panel, key_head_, present, allowed, to);
       } else {
         const KeyRanges needed = masked ? scores.needed(panel, present) : all_keys(present.keys);
-        scores.compute(panel, scores.keys(key_head, present.begin, present.end()), present, needed,
+        scores.compute(panel, scores.keys(key_head_, present.begin, present.end()), present, needed,
                        allowed, to);
       }
     }
@@ -168,8 +206,10 @@ class Chunk {
 
   const AttentionThread<Real> on_;
   const std::int64_t head_;
+  const std::int64_t key_head_ = head_ / on_.problem.group();
   const std::int64_t begin_, end_;  ///< keys of the chunk
-  const RowResult<Real>* const results_;
+  RowResult<Real>* const results_;
+  const std::int64_t* const listed_ = on_.problem.weight_rows > 0 ? on_.args.weight_rows : nullptr;
   const std::int64_t step_ = on_.kernels.panels.key_block;
 };
 
@@ -178,14 +218,27 @@ class Chunk {
 void recompute(const heed_attention_plan& plan, const heed_attention_args& args,
                std::byte* workspace) {
   const Problem& p = plan.problem;
+  if (plan.recomputed == 0) return;
   with_real(p.float64, [&](auto real) {
     using Real = decltype(real);
-    each_task(plan, plan.recomputed, 1, workspace, [&](std::int64_t task, std::byte* slab) {
-      const std::int64_t head = task / plan.chunks % p.query_heads;
-      const Sequence sequence = sequence_of(p, args, task / plan.chunks / p.query_heads);
-      const Chunk<Real> chunk({plan, args, sequence, slab}, head, task % plan.chunks,
-                              plan.results_in<Real>(workspace) +
-                                  (sequence.batch * p.query_heads + head) * p.query_length);
+    const std::uint32_t lanes = kernels_of<Real>(*plan.context->kernels).panels.lanes;
+    const auto each_chunk = [&](std::int64_t chunks, auto&& function) {
+      each_task(plan, plan.recomputed / plan.chunks * chunks, 1, workspace,
+                [&](std::int64_t task, std::byte* slab) {
+                  const std::int64_t head = task / chunks % p.query_heads;
+                  const Sequence sequence = sequence_of(p, args, task / chunks / p.query_heads);
+                  function(sequence, Chunk<Real>({plan, args, sequence, slab}, head, task % chunks,
+                                                 plan.results_in<Real>(workspace) +
+                                                     (sequence.batch * p.query_heads + head) *
+                                                         p.query_length));
+                });
+    };
+    const bool weighs = p.weights_point == HEED_WEIGHTS_PROBABILITIES || p.sum_columns;
+    if (weighs && !p.hard && (plan.strategy != &kPrefill || plan.parts.count > 0))
+      each_chunk(1, [&](const Sequence& sequence, const Chunk<Real>& chunk) {
+        if (plan.decodes(sequence) || plan.parts_for(sequence, lanes).count > 0) chunk.sum_rows();
+      });
+    each_chunk(plan.chunks, [&](const Sequence&, const Chunk<Real>& chunk) {
       if (chunk.shows_weights()) chunk.write_weights();
       if (p.sum_columns) chunk.write_column_sums();
     });

@@ -137,8 +137,8 @@ MUTANTS = [
            "const auto offset = static_cast<double>(on_.sequence.limits.offset);",
            "const auto offset = 0.0;"),
     Mutant("rows-past-end", "weights of rows past a short sequence's end are written", DENSE,
-           "rows = std::lower_bound(listed, listed + on_.problem.weight_rows, rows) - listed;",
-           "rows = on_.problem.weight_rows;"),
+           "return std::lower_bound(listed_, listed_ + on_.problem.weight_rows, rows) - listed_;",
+           "return on_.problem.weight_rows;"),
     Mutant("infinite-lse", "the log-sum-exp of a score of +inf is a large number", DENSE,
            "if (row_max == -kNoRowMax<Real> && sum > 0) "
            "return std::numeric_limits<double>::infinity();", ""),
