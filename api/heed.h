@@ -606,10 +606,12 @@ typedef void (*heed_score_gradient)(void* user, const heed_score_tile* tile, voi
  * nothing, whatever they hold; rows that attend nothing, and keys that nobody attends, get exactly
  * 0. A row whose lse is infinite otherwise, or NaN, has gradients that are NaN. Where lse has too
  * few digits for probabilities, beyond 1024 in float32 and 2^39 in float64, and is that of these
- * keys as far as its digits tell, probabilities are summed again and normalised by that. (For keys
- * that are a part of more, whose lse is further out than 2^20, give lse in float64.) Gradients are
- * summed in the arithmetic's type and rounded once. Bits do not depend on threads, executors or
- * tiles.
+ * keys as far as its digits tell, probabilities are summed again and normalised by that. The same
+ * happens to few query rows where scale |query_i| |key_j| / temperature is so large, which the
+ * forward run may round otherwise: lse is that of these keys as far as the roundings of scores
+ * tell. (For keys that are a part of more, whose lse is further out than 2^20, give lse in
+ * float64.) Gradients are summed in the arithmetic's type and rounded once. Bits do not depend on
+ * threads, executors or tiles.
  *
  * Not of hard attention, which is not differentiable, nor of pages or keys and values of 8 bits:
  * HEED_STATUS_UNSUPPORTED. */

@@ -14,6 +14,10 @@
 //    from the scores that it computes; gamma(8 + |log2 p|) for what is subtracted and divided
 //    apart. Past 2^20 a float32 score first loses a float32, of which it is the difference that
 //    rounds.
+//    Of few rows (kFewRows), which the forward run may multiply in another order, heed does so also
+//    where S = |c| |q| max |k| > kFarLse, c as in scores.hpp: products are off by gamma(D + 4) S
+//    each. Then it may take the log-sum-exp of its own scores, if that is no further from lse than
+//    twice as much, by which l moves.
 //
 // 2. <grad_out, value> - delta, delta = <grad_out, out> - grad_lse, is a sum of 2 Dv products and
 //    one number, in whatever order they are added (bounded.hpp); grad_lse sees its conversion
@@ -94,6 +98,7 @@ class BackwardRow {
       minus_delta_.add({-given.grad_out[x].value, given.grad_out[x].bound}, given.out[x]);
     const bool float32 = dtype_of(head.desc().lse.dtype, real_dtype(head.desc())) == HEED_DTYPE_F32;
     if (std::fabs(given.lse.value) > (float32 ? kFarLse<float> : kFarLse<double>)) weigh_again();
+    apart_ = found_apart();
   }
 
   const Bounded<Wide>& grad_out(Index x) const { return given_.grad_out[x]; }
@@ -177,6 +182,31 @@ class BackwardRow {
     return {unknown(), unknown(), unknown(), unknown()};
   }
 
+  /// How far the log-sum-exp may move in log2 units where products are large, see 1.
+  Wide found_apart() const {
+    const heed_attention_desc& d = head_.desc();
+    const Index few = kFewRows<Real> * key_heads_of(d);
+    if (head_.sequence().queries * d.query_heads > few) return 0;
+    const auto size = [&](auto&& number) {
+      Wide sum = 0;
+      for (Index x = 0; x < d.features; ++x) {
+        const Number n = number(x);
+        sum += (std::fabs(n.value) + n.bound) * (std::fabs(n.value) + n.bound);
+      }
+      return std::sqrt(sum);
+    };
+    Wide largest = 0;
+    for (Index j = 0; j < head_.sequence().keys; ++j)
+      if (head_.attends(i_, j))
+        largest = std::max(largest, size([&](Index x) { return head_.key(j, x); }));
+    const Wide most = std::fabs(head_.scale() * head_.softmax_unit()) * largest *
+                      size([&](Index x) { return head_.query(i_, x); });
+    // heed's is off, too.
+    return std::isfinite(most) && most * (1 + gamma_of<Real>(8)) > kFarLse<Real>
+               ? 2 * gamma_of<Real>(static_cast<Wide>(d.features) + 4) * most
+               : 0;
+  }
+
   /// The softmax of the row, where lse has lost too many digits.
   void weigh_again() {
     std::vector<Score<Wide>> scores;
@@ -208,7 +238,7 @@ class BackwardRow {
                                        p.bound + rounding * (p.value + p.bound) + A::kSmallest);
     }
     const Wide l = given_.lse.value * kLog2EOf<Wide>;
-    const Wide l_moved = given_.lse.bound * kLog2EOf<Wide>;
+    const Wide l_moved = given_.lse.bound * kLog2EOf<Wide> + apart_;
     // Past kMostWhole it comes off scores in two numbers, of which the second is small.
     const bool far = std::is_same_v<Real, float> && std::fabs(l) > (1 << 20);
     const Wide kept = far ? 8 + std::fabs(l) * static_cast<Wide>(0x1p-26) : std::fabs(l);
@@ -249,6 +279,7 @@ class BackwardRow {
   const RowGiven<Wide> given_;
   const ScoreModel& derivative_;
   BoundedSum<Real> minus_delta_;
+  Wide apart_ = 0;
   Softmax<Wide> again_;              ///< of the attended keys, and last of the sink; else empty
   std::vector<std::size_t> number_;  ///< of every key among these
 };

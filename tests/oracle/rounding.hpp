@@ -57,6 +57,10 @@ constexpr Wide<Real> gamma_of(Wide<Real> n) {
 template <class Real>
 inline constexpr double kFarLse = std::is_same_v<Real, float> ? 0x1p10 : 0x1p39;
 
+/// Rows of the heads that share a key head, at most, which may be decoded: those of a vector.
+template <class Real>
+inline constexpr int kFewRows = 64 / static_cast<int>(sizeof(Real));
+
 /// The unit in the last place of x as a Real: the spacing of Reals from the power of two at or
 /// below |x| to the next.
 template <class Real>

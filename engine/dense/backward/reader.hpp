@@ -101,6 +101,7 @@ class Reader {
     Real* const spare = rows + panel.rows * std::max(features, value_features);
     std::fill_n(panel.lse_whole, 4 * panel.pitch, Real{0});
     bool far[kMaxPanel] = {};
+    double apart[kMaxPanel] = {};
     const Layout& layout = rows_.plan.problem.grad_out;
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
       grad_out[i] =
@@ -108,7 +109,10 @@ class Reader {
                    value_features, rows + i * value_features);
       far[i] = read_row(panel, i, grad_out[i], spare);
     });
-    if (std::find(far, far + panel.rows, true) != far + panel.rows) weigh_far_rows(panel, far);
+    if (rows_.pack.group * on_.sequence.query_length <= on_.kernels.panels.lanes)
+      find_apart(panel, far, apart, spare);
+    if (std::find(far, far + panel.rows, true) != far + panel.rows)
+      weigh_far_rows(panel, far, apart);
     products_.pack_query(panel.vectors, grad_out, panel.rows, 1, value_features, Real{1},
                          panel.grad_out);
     if (rows_.pairs) {
@@ -193,10 +197,49 @@ class Reader {
     return far;
   }
 
-  /// Sums the probabilities of rows again whose log-sum-exp has lost digits. Where it is that of
-  /// these keys, as far as its digits tell, the sum replaces it; else it is the log-sum-exp
-  /// of more keys, and stays.
-  void weigh_far_rows(const GradPanel<Real>& panel, const bool* far) const {
+  /// Few rows were decoded: products in another order, each off by (features + 4) units of
+  /// |query| |key| at most. Where that is so much that probabilities show it, as they do a
+  /// log-sum-exp that has lost digits, the row is far, too. `apart`: how far apart its
+  /// log-sum-exp and that of the products here may be.
+  void find_apart(const GradPanel<Real>& panel, bool* far, double* apart, Real* spare) const {
+    const auto features = static_cast<std::size_t>(on_.problem.features);
+    const auto size = [&] {
+      return std::sqrt(on_.kernels.numbers.inner_product(spare, spare, features));
+    };
+    double largest[kMaxPanel] = {};
+    each_block(panel.key_begin, panel.key_end, products_.key_block, [&](const KeyBlock& block) {
+      const Allowed allowed = scores_.allowed(panel, block);
+      if (allowed == Allowed::kNone) return;
+      const Real* const attended = allowed == Allowed::kAll && on_.args.bias == nullptr
+                                       ? nullptr
+                                       : scores_.attended(panel, block);
+      for (std::size_t j = 0; j < block.keys; ++j) {
+        on_.sequence.read_key(on_.kernels, keys_of(on_.problem, on_.args), rows_.key_head(),
+                              block.begin + static_cast<std::int64_t>(j), on_.problem.features,
+                              spare);
+        const double key = size();
+        for (std::size_t i = 0; i < panel.rows; ++i)
+          if (attended == nullptr || attended[j * panel.pitch + i] != kExcluded<Real>)
+            largest[i] = std::max(largest[i], key);
+      }
+    });
+    constexpr double kUnit = std::numeric_limits<Real>::epsilon() / 2;
+    panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+      scores_.read_query(row, head, spare);
+      const double most =
+          std::fabs(on_.problem.scale * on_.problem.log2_unit) * size() * largest[i];
+      // Digits are no matter where numbers are not finite.
+      if (!(most > kFarLogSum<Real>) || !std::isfinite(most)) return;
+      if (!std::isfinite(panel.lse_rest[i])) return;
+      far[i] = true;
+      apart[i] = 2 * kLn2 * (static_cast<double>(features) + 4) * kUnit * most;
+    });
+  }
+
+  /// Sums the probabilities of rows again whose log-sum-exp has lost digits, or is `apart` from
+  /// that of the scores here. Where it is that of these keys, as far as this tells, the sum
+  /// replaces it; else it is the log-sum-exp of more keys, and stays.
+  void weigh_far_rows(const GradPanel<Real>& panel, const bool* far, const double* apart) const {
     alignas(kAlignment) Real row_max[kMaxPanel];
     alignas(kAlignment) Real row_sum[kMaxPanel];
     const auto* const sinks = static_cast<const Real*>(on_.args.sinks);
@@ -219,7 +262,7 @@ class Reader {
       const bool float64 = on_.problem.lse.type == ElementType::kF64;
       const double found = log_sum_exp(row_max[i], row_sum[i]);
       const double away = std::fabs((float64 ? found : double{finite_score<float>(found)}) - lse);
-      if (!far[i] || !(away <= (float64 ? 0x1p-51 : 0x1p-22) * std::fabs(lse))) return;
+      if (!far[i] || !(away <= (float64 ? 0x1p-51 : 0x1p-22) * std::fabs(lse) + apart[i])) return;
       panel.shift[i] = 0;
       set_log_sum(panel, i, most, rest);
       if (sinks == nullptr || rows_.all_terms == nullptr || std::isinf(sinks[head])) return;
