@@ -2,6 +2,7 @@
 // that options do to a score.
 #pragma once
 
+#include <cmath>
 #include <limits>
 
 #include "engine/graph/edge_matrix.hpp"
@@ -9,7 +10,7 @@
 namespace heed {
 
 /// The end from which edges are looked at: the nodes that are computed, and the nodes that their
-/// edges lead to. Scores are the same either way.
+/// edges lead to. Scores are the same either way, to the bit if both ends say that they are.
 template <class Real>
 struct EdgeSide {
   const EdgeOrder& order;
@@ -17,22 +18,27 @@ struct EdgeSide {
   Real* rows;         ///< [kBatch][heads][features] of `other`, if they must be copied
   const Real* asked;  ///< W_edge_key times the queries that edges lead to,
                       ///< [nodes][heads][edge_width]; nullptr: times the node's own
+  bool same_bits;
 };
 
-/// scores[e][h] += <edge data of e, asked[the node that e leads to][h]>, both of edge_width
-/// numbers.
+/// The power of two in a factor: it takes no digits from what it multiplies.
 template <class Real>
-void add_edge_products(const EdgeOrder& order, std::int64_t heads, std::size_t edge_width,
-                       const Real* asked, const Real* edge_data, const PanelRows& panel,
-                       const Batch& batch, Real* scores) {
+Real power_of_two(Real factor) {
+  return factor == 0 || !std::isfinite(factor) ? factor : std::ldexp(Real{1}, std::ilogb(factor));
+}
+
+/// scores[e][h] += <edge data of e, asked[the node that e leads to][h]>, both of edge_width
+/// numbers, added up as if the node asked.
+template <class Real>
+void add_edge_products(const KernelTable<Real>& kernels, const EdgeOrder& order, std::int64_t heads,
+                       std::size_t edge_width, const Real* asked, const Real* edge_data,
+                       const PanelRows& panel, const Batch& batch, Real* scores) {
   for (std::size_t e = 0; e < batch.edges; ++e, edge_data += edge_width, scores += panel.pitch) {
     const std::int64_t node = order.others[batch.begin + static_cast<std::int64_t>(e)];
-    const Real* row = asked + static_cast<std::size_t>(node * heads + panel.first) * edge_width;
-    for (std::size_t h = 0; h < panel.rows; ++h, row += edge_width) {
-      Real sum = 0;
-      for (std::size_t x = 0; x < edge_width; ++x) sum += row[x] * edge_data[x];
-      scores[h] += sum;
-    }
+    kernels.rows.edge_scores(
+        consecutive_rows(edge_data, edge_width, 0), 1,
+        asked + static_cast<std::size_t>(node * heads + panel.first) * edge_width, panel.rows,
+        edge_width, false, scores, panel.pitch);
   }
 }
 
@@ -40,9 +46,9 @@ template <class Real>
 class EdgeScores {
  public:
   /// Destinations with their incoming edges.
-  explicit EdgeScores(const GraphThread<Real>& on)
-      : EdgeScores(on,
-                   {on.graph, on.step.query, on.step.key, on.buffer(&NodeSlab::keys), nullptr}) {}
+  explicit EdgeScores(const GraphThread<Real>& on, bool same_bits = false)
+      : EdgeScores(on, {on.graph, on.step.query, on.step.key, on.buffer(&NodeSlab::keys), nullptr,
+                        same_bits}) {}
   EdgeScores(const GraphThread<Real>& on, const EdgeSide<Real>& side) : on_(on), side_(side) {
     if (activates_) read_weights(factor_, weights_);
   }
@@ -51,12 +57,13 @@ class EdgeScores {
 
   /// Fetches the node's query, and multiplies W_edge_key with it.
   void begin_node(std::int64_t node) const {
-    query_of_.copy_scaled(node, scale_, query_);
+    query_of_.copy_scaled(node, own_scale_, query_);
     if (matrix_.given() && side_.asked == nullptr && !activates_) matrix_.ask(query_, edge_query_);
   }
 
-  /// W_edge_key times the node's query, times what makes it a score, [heads][edge_width].
+  /// W_edge_key times the node's query, times own_scale(), [heads][edge_width].
   const Real* edge_query() const { return edge_query_; }
+  Real own_scale() const { return own_scale_; }
   /// The batch's keys, and its edge data [edges][edge_width].
   const EdgeRows& rows() const { return keys_; }
   EdgeRows edge_data() const { return consecutive_rows(edge_data_, edge_width_, 0); }
@@ -163,12 +170,15 @@ class EdgeScores {
                               true, scores, panel.pitch);
     if (side_.asked != nullptr) {
       // Every edge leads to a query of its own.
-      add_edge_products(side_.order, problem_.heads, edge_width_, side_.asked, edge_data_, panel,
-                        batch, scores);
+      add_edge_products(kernels_, side_.order, problem_.heads, edge_width_, side_.asked, edge_data_,
+                        panel, batch, scores);
     } else if (matrix_.given()) {
       kernels_.rows.edge_scores(edge_data(), batch.edges, edge_query_ + first * edge_width_,
                                 panel.rows, edge_width_, false, scores, panel.pitch);
     }
+    if (rest_of_scale_ == 1) return;
+    for (std::size_t e = 0; e < batch.edges; ++e)
+      for (std::size_t h = 0; h < panel.rows; ++h) scores[e * panel.pitch + h] *= rest_of_scale_;
   }
 
   /// Few edges at a time, so that what act() makes of them is still in the L1 cache when it is
@@ -229,6 +239,10 @@ class EdgeScores {
   const Real factor_ =
       static_cast<Real>(problem_.query_scale(problem_.softcap > 0, problem_.log2_unit));
   const Real scale_ = activates_ ? Real{1} : factor_;
+  /// Rounding a scaled query is not what rounding a scaled key is, so where bits must be the same
+  /// from both ends products are summed of numbers with all their digits.
+  const Real own_scale_ = side_.same_bits ? power_of_two(scale_) : scale_;
+  const Real rest_of_scale_ = own_scale_ == scale_ ? Real{1} : scale_ / own_scale_;
   Real* const weights_ = on_.buffer(&NodeSlab::score_weights);
   Real* const activated_ = on_.buffer(&NodeSlab::activated);
   Real* const query_ = on_.buffer(&NodeSlab::query);

@@ -9,7 +9,9 @@ namespace heed {
 template <class Real>
 class NodeSoftmax {
  public:
-  explicit NodeSoftmax(const GraphThread<Real>& on) : on_(on) {
+  /// `same_bits`: see EdgeSide.
+  explicit NodeSoftmax(const GraphThread<Real>& on, bool same_bits = false)
+      : on_(on), scores_(on, same_bits) {
     // Lanes without a head stay finite: their scores begin at 0, and probabilities are at most 2^8.
     std::fill_n(probs_, kBatch * kMaxPanel, Real{0});
     forget();
@@ -162,7 +164,7 @@ class NodeSoftmax {
   const GraphProblem& problem_ = on_.problem;
   const KernelTable<Real>& kernels_ = on_.kernels;
   const NodeKernels<Real>* const at_once_ = node_kernels_of<Real>(on_.step);
-  EdgeScores<Real> scores_{on_};
+  EdgeScores<Real> scores_;
   EdgeSums<Real> sums_{on_};
   const NodeOutput<Real> output_{on_};
   Real* const probs_ = on_.buffer(&NodeSlab::scores);

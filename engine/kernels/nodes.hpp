@@ -258,7 +258,8 @@ bool source_gradient(const NodeEdges<Real>& node, Real factor, const Real* stats
     bool far = false;
     group.each([&](std::size_t i) HEED_INLINE_LAMBDA {
       far = far || has_lost_digits(load<V>(lse + i));
-      const V exponent = multiply_add(load<V>(probs + i), V(node.scale), -load<V>(lse + i));
+      // Rounded as node_gradient() rounds it: lse is made of that.
+      const V exponent = load<V>(probs + i) * V(node.scale) - load<V>(lse + i);
       const V rest = load<V>(gradients + i) - load<V>(delta + i);
       special = multiply_add(exponent, zero, multiply_add(rest, zero, special));
       const V prob = exp2_of(exponent);

@@ -74,7 +74,8 @@ bool simplify(Problem& p, std::uint64_t seed) {
   return true;
 }
 
-Digits digits_of(const Problem& p) {
+template <class AnyProblem>
+Digits digits_of(const AnyProblem& p) {
   const std::uint32_t real = real_dtype(p.desc);
   return {real == HEED_DTYPE_F64, dtype_of(p.desc.key.dtype, real) != real};
 }
@@ -130,6 +131,45 @@ bool check_sums(Problem p, std::uint64_t seed, bool differentiable) {
   return true;
 }
 
+/// How many nodes have weights, by head, if those of each sum to 1.
+std::vector<double> sums_of_weights(GraphProblem p, const Context& context) {
+  p.desc.weights = {};
+  p.add({kGraphWeights});
+  return sums_of_heads(p.run(context).weights);
+}
+
+/// Edges of a node, at most.
+constexpr Index kMostEdges = 1000;
+
+bool check_graph_sums(GraphProblem p, std::uint64_t seed) {
+  const auto finite = [](const std::optional<Tensor>& tensor) {
+    return !tensor || is_finite(*tensor);
+  };
+  if (p.desc.inputs != HEED_GRAPH_PROJECTED || p.desc.combine != HEED_COMBINE_CONCAT) return false;
+  if (p.desc.hard != 0 || p.desc.steps > 1 || p.in_place) return false;
+  if (!finite(p.query) || !finite(p.key) || !finite(p.value) || !finite(p.edge_data)) return false;
+  if (!finite(p.edge_bias) || !finite(p.w_edge_key)) return false;
+  p.lse.reset();
+  p.weights.reset();
+  scale_up(*p.query, seed);
+  const Digits digits = digits_of(p);
+  const double each = digits.of_lse(p.desc.features + p.desc.edge_width);
+  for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
+    INFO(IsaContexts::name(n));
+    const std::vector<double> nodes = sums_of_weights(p, plain_contexts()[n]);
+    GraphBackwardProblem gradients(p);
+    gradients.grad_out.fill([] { return 1; });
+    gradients.want(kGraphValue);
+    const std::vector<double> sums = sums_of_heads(gradients.run(plain_contexts()[n])[kGraphValue]);
+    for (std::size_t h = 0; h < sums.size(); ++h) {
+      const double whole = std::round(nodes[h]);
+      CHECK(std::fabs(nodes[h] - whole) <= digits.of_sum(kMostEdges) * whole);
+      CHECK(std::fabs(sums[h] - whole) <= each * whole);
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 TEST_CASE("weights of a row sum to 1 however large scores are", "[sums]") {
@@ -148,4 +188,12 @@ TEST_CASE("so do those that gradients of values are made of", "[sums][backward]"
           return draw_problem(seed, {lengths, true});
         },
         [](const Problem& p, std::uint64_t seed) { return check_sums(p, seed, true); });
+}
+
+TEST_CASE("so do those of edges, and those that gradients over graphs are made of",
+          "[sums][backward][graphs]") {
+  check_drawn(1600, 20, draw_differentiable_graph, check_graph_sums);
+  check_drawn(
+      400, 5, [](std::uint64_t seed) { return draw_graph_backward(seed, Graphs::kEdges).forward; },
+      check_graph_sums);
 }

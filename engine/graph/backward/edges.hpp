@@ -37,7 +37,7 @@ class EdgeGradients {
   void add_data(const PanelRows& panel, const Batch& batch, const Real* gradients,
                 const Real* probs, const Real* values) const {
     if (step_.args.given.grad_edge_data == nullptr) return;
-    const double unit = problem_.query_scale(problem_.softcap > 0, problem_.log2_unit);
+    const auto unit = static_cast<double>(scores_.own_scale());
     const double scale = problem_.scale / problem_.temperature;
     const auto factor = static_cast<Real>(unit == 0 ? 0 : scale / unit);
     const bool to_keys = problem_.is_product() && step_.args.attention.w_edge_key != nullptr;

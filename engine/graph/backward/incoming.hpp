@@ -334,7 +334,7 @@ class Incoming {
   const KernelTable<Real>& kernels_ = on_.forward.kernels;
   const NodeKernels<Real>* const at_once_ =
       problem_.combine == HEED_COMBINE_CONCAT ? node_kernels_of<Real>(step_.forward) : nullptr;
-  NodeSoftmax<Real> softmax_{on_.forward};
+  NodeSoftmax<Real> softmax_{on_.forward, true};
   EdgeScores<Real>& scores_ = softmax_.scores();
   const ScoreGradients<Real> gradients_{on_};
   const EdgeGradients<Real> edges_{on_, scores_};

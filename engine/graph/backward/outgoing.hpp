@@ -1,6 +1,6 @@
 // For every node, and each batch of the edges that it is the source of:
 //
-//   probabilities  = exp2(scores - lse of destinations)
+//   probabilities  = exp2(scores - lse of destinations)     scores in the bits that lse was made of
 //   gradients      = probabilities * (<its value, grad of destinations> - delta of destinations)
 //   grad_key      += gradients x queries of destinations
 //   grad_value    += probabilities x grad of destinations
@@ -112,7 +112,7 @@ class Outgoing {
     kernels_.rows.edge_scores(of_panel(grads_, panel), batch.edges, value_ + first * features,
                               panel.rows, features, true, gradients, panel.pitch);
     if (asked_values_ != nullptr)
-      add_edge_products(order_, problem_.heads,
+      add_edge_products(kernels_, order_, problem_.heads,
                         static_cast<std::size_t>(Gather<Real>::padded(problem_.edge_width)),
                         asked_values_, scores_.edge_numbers(), panel, batch, gradients);
     subtract(panel, batch);
@@ -166,7 +166,8 @@ class Outgoing {
       on_.forward,
       {order_, step_.forward.key, step_.forward.query, on_.buffer(&GraphBackwardSlab::keys),
        asked(problem_.is_product() ? step_.args.attention.w_edge_key : nullptr,
-             &GraphBackwardSpace::asked_keys)}};
+             &GraphBackwardSpace::asked_keys),
+       true}};
   ActivatedGradients<Real> activated_{on_, scores_};
   const ScoreGradients<Real> gradients_{on_};
   const Gather<Real> value_of_{kernels_, step_.forward.value, problem_.heads,
