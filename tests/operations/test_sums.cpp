@@ -190,6 +190,17 @@ TEST_CASE("so do those that gradients of values are made of", "[sums][backward]"
         [](const Problem& p, std::uint64_t seed) { return check_sums(p, seed, true); });
 }
 
+TEST_CASE("so do those of few rows with many features, which a forward run adds up otherwise",
+          "[sums][backward]") {
+  for (const Index queries : {1, 2})
+    check_drawn(
+        40, 40,
+        [=](std::uint64_t seed) {
+          return filled({queries, 64, 64, 4}, seed, 300);
+        },
+        [](const Problem& p, std::uint64_t) { return check_sums(p, 0, true); });
+}
+
 TEST_CASE("so do those of edges, and those that gradients over graphs are made of",
           "[sums][backward][graphs]") {
   check_drawn(1600, 20, draw_differentiable_graph, check_graph_sums);
