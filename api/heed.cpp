@@ -14,6 +14,7 @@
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"
+#include "engine/tensor/dropout.hpp"
 
 namespace {
 
@@ -176,6 +177,30 @@ heed_status heed_attention(const heed_context* context, const heed_attention_des
     const auto plan = plan_of(required(context, "context"), desc);
     const heed::OwnedWorkspace workspace(plan);
     heed::run(plan, args, workspace.get(), workspace.bytes());
+  });
+}
+
+heed_status heed_dropout_mask(double dropout, uint64_t seed, uint64_t offset, int64_t batch,
+                              int64_t head, int64_t row, int64_t first_key, int64_t keys,
+                              uint8_t* kept) {
+  return guarded([&] {
+    const std::uint32_t threshold = heed::resolve_dropout("dropout", dropout);
+    const auto check = [](const char* name, std::int64_t value, std::int64_t most) {
+      if (value < 0 || value > most)
+        heed::refuse("%s is %lld; it must be 0 to %lld", name, heed::lld(value), heed::lld(most));
+      return value;
+    };
+    constexpr std::int64_t kMost = UINT32_MAX;
+    const auto place = [&](const char* name, std::int64_t value) {
+      return static_cast<std::uint32_t>(check(name, value, kMost));
+    };
+    const std::uint32_t places[3] = {place("batch", batch), place("head", head), place("row", row)};
+    check("first_key", first_key, kMost);
+    check("keys", keys, kMost);
+    if (keys > 0) required(kept, "kept");
+    heed::DropoutMask(threshold, seed, offset)
+        .show(places[0], places[1], places[2], static_cast<std::uint64_t>(first_key),
+              static_cast<std::size_t>(keys), kept);
   });
 }
 

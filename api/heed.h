@@ -373,6 +373,7 @@ typedef enum heed_weights_point {
  *   s     = what score_function makes of it           if one is given
  *   s     = -inf where mask, causal, window, first key or key length exclude j, or bias is -inf
  *   p     = softmax(s / temperature)                  over j, sinks[h] in the denominator
+ *   p     = p / (1 - dropout), or 0 where the pair is dropped, if dropout is given
  *   out_i = sum of p_j v_j
  *
  * A batch, query_heads, query_length or key_length of 0 is a valid empty problem, whose tensors
@@ -409,6 +410,12 @@ typedef enum heed_weights_point {
  * float32 3.4e38) they count as that, of either sign. So no finite bias masks a key, and scores
  * that are equal share the weight evenly wherever they are. A finite lse is written as a finite
  * number. A score of size S is off by a unit in its last place, 2^-23 S of float32.
+ *
+ * Dropout: lse, weights and column sums do not know of it, and sinks stay. Which pairs are dropped
+ * depends on args.dropout_seed and args.dropout_offset, and on the batch, query head, row and key
+ * of the pair, these two within their sequence: on nothing else, so that gradients of the same seed
+ * and offset are those of the same mask. heed_dropout_mask shows it. A row whose keys are all
+ * dropped is 0.
  */
 typedef struct heed_attention_desc {
   uint32_t struct_size;
@@ -455,6 +462,8 @@ typedef struct heed_attention_desc {
   heed_layout key_scales;   /* [batch, key_heads, key_length], float32: where the scale of every key
                                lies, if key is HEED_DTYPE_I8; packed and in pages as key is; else 0 */
   heed_layout value_scales; /* likewise of value */
+  double dropout;           /* 0 to less than 1, of which the multiple of 1 / 256 nearest to it is
+                               used, at least 1 / 256 and at most 255 / 256; 0: none; not with hard */
 } heed_attention_desc;
 #define HEED_LAYOUT_INIT \
   { 0, 0, 0, 0, 0, 0 }
@@ -465,7 +474,7 @@ typedef struct heed_attention_desc {
     (uint32_t)sizeof(heed_attention_desc), 0, 0, 0, 0, 0, 0, 0, 0, HEED_LAYOUT_INIT,              \
         HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0.0, 0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, \
         0, 0, 0, 0, 0, 0, HEED_SCORE_LAYOUT_INIT, HEED_SCORE_LAYOUT_INIT, HEED_LAYOUT_INIT,       \
-        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0, 0, 0, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT           \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0, 0, 0, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0.0      \
   }
 
 /* Scores on their way to softmax, for a score function to change in place. The score of row r and
@@ -524,13 +533,15 @@ typedef struct heed_attention_args {
   const float* key_scales;    /* only with a key of 8 bits: of HEED_DTYPE_I8 one per row, see
                                  desc.key_scales; of HEED_DTYPE_F8_E4M3 one number for all */
   const float* value_scales;  /* likewise of value */
-  const int32_t* first_keys;  /* [batch], the first key that rows of a sequence attend, each 0 to its
-                                 number of keys; NULL: 0 */
+  const int32_t* first_keys; /* [batch], the first key that rows of a sequence attend, each 0 to its
+                                number of keys; NULL: 0 */
+  uint64_t dropout_seed;     /* any; only with desc.dropout, else 0 */
+  uint64_t dropout_offset;   /* any, another for every call of a seed; likewise */
 } heed_attention_args;
 #define HEED_ATTENTION_ARGS_INIT                                                              \
   {                                                                                           \
     (uint32_t)sizeof(heed_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL          \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0    \
   }
 
 /* ---- Dense attention: plan and run --------------------------------------------------------- */
@@ -601,6 +612,9 @@ typedef void (*heed_score_gradient)(void* user, const heed_score_tile* tile, voi
  *   grad_query_i = scale * sum over j of grad_s_ij key_j
  *   grad_key_j   = scale * sum over i of grad_s_ij query_i
  *
+ * and with dropout grad_value_j = sum over i of m_ij p_ij grad_out_i / (1 - dropout), grad_z_ij =
+ * p_ij (m_ij <grad_out_i, value_j> / (1 - dropout) - delta_i), m_ij being 0 where the pair was
+ * dropped, else 1;
  * where query heads that share a key head are summed. Probabilities are computed again from lse, so
  * nothing of size query_length times key_length is kept. Pairs that do not attend contribute
  * nothing, whatever they hold; rows that attend nothing, and keys that nobody attends, get exactly
@@ -684,6 +698,16 @@ HEED_API heed_status heed_attention_backward_plan_run(const heed_attention_backw
 HEED_API heed_status heed_attention_backward(const heed_context* context,
                                              const heed_attention_backward_desc* desc,
                                              const heed_attention_backward_args* args);
+
+/* Shows which pairs of one query row dropout keeps: kept[j], for `keys` keys from first_key on, is
+ * 1, or 0 where the pair is dropped. The first byte of four words of Philox4x32-10 (J. K. Salmon et
+ * al. 2011) is that of the first of 16 keys, the lowest of each word first; a pair is dropped if
+ * its byte is less than 256 times the dropout in use. The counter is {key / 16, row, head, batch};
+ * its key the first two words of Philox4x32-10 of the counter {offset, offset >> 32, 0, 0}, with
+ * the seed for its key. */
+HEED_API heed_status heed_dropout_mask(double dropout, uint64_t seed, uint64_t offset,
+                                       int64_t batch, int64_t head, int64_t row, int64_t first_key,
+                                       int64_t keys, uint8_t* kept);
 
 /* ---- Merging partial results ---------------------------------------------------------------- */
 
@@ -1349,7 +1373,9 @@ typedef enum heed_graph_inputs {
   HEED_GRAPH_PER_NODE = 2   /* data of the node times matrices of its own */
 } heed_graph_inputs;
 
-/* How a query and a key make a score, of attention over graphs. */
+/* How a query and a key make a score, of attention over graphs. A NaN among what sums and additive
+ * scores are made of makes the nodes that attend it NaN, as of products; beside an infinity nothing
+ * is promised of their results. */
 typedef enum heed_score {
   HEED_SCORE_DOT = 0,     /* <q, k> */
   HEED_SCORE_SUM = 1,     /* act(q + k), one number per head: GAT, Velickovic et al. 2018 */

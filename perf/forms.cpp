@@ -101,6 +101,7 @@ double rate_target(const Workload& workload) {
       {workload.sinks, 0.95},
       {workload.lse, 0.95},
       {d.softcap != 0, 0.85},
+      {d.dropout != 0, d.features < 128 ? 0.91 : 0.94},
       {workload.alibi, 0.85},
       {workload.mask, 0.85},
       {workload.bias, 0.80},

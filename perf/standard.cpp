@@ -23,7 +23,7 @@ const std::vector<std::string> kFormWorkloads = {
     "B1_H16_L1024_D64_f64",       "B4_H16_L1024_D64_packed",
     "B1_H16_L1024_D64_hard",      "B1_H16_L1024_D64_score",
     "B1_H16_L1024_D64_sums",      "B1_H16_L1024_D64_weightrows16",
-    "B1_H16_L1024_D64_weights",
+    "B1_H16_L1024_D64_weights",   "B1_H16_L1024_D64_dropout10",
 };
 
 const std::vector<std::string> kBackwardWorkloads = {
@@ -43,6 +43,7 @@ const std::vector<std::string> kBackwardWorkloads = {
     "B1_H16_L1024_D64_keymask",
     "B1_H16_L1024_D64_bias",
     "B1_H16_L1024_D64_softcap30",
+    "B1_H16_L1024_D64_dropout10",
     "B1_H16_L1024_D64_sink",
     "B4_H16_L1024_D64_packed",
     "B1_H16_Hkv4_L1024_D64",

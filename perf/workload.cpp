@@ -13,7 +13,8 @@ const char* const kWorkloadGrammar =
     "  [_Dv<value features>][_layers<n>][_causal|_causalTL|_causalBR]\n"
     "  [_window<n>|[_left<n>][_right<n>]][_keys<n>|_ragged|_packed][_pages<n>[_nhd]]\n"
     "  [_mask|_headmask|_keymask][_bias|_headbias][_softcap<n>][_alibi][_score][_sink][_hard]\n"
-    "  [_bf16|_f16|_f64|_i8|_f8][_lse][_weights|_weightrows<n>][_sums][_W<width>[_nobias][_raw]]";
+    "  [_dropout<percent>][_bf16|_f16|_f64|_i8|_f8][_lse][_weights|_weightrows<n>][_sums]\n"
+    "  [_W<width>[_nobias][_raw]]";
 
 namespace {
 
@@ -27,7 +28,7 @@ const std::set<std::string> kTypeParts = {"bf16", "f16", "f64", "i8", "f8"};
 const Grammar kGrammar = {
     kWorkloadGrammar,
     {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv", "layers", "W"},
-    {"keys", "window", "left", "right", "softcap", "weightrows", "pages"},
+    {"keys", "window", "left", "right", "softcap", "dropout", "weightrows", "pages"},
     {"causal",   "causalTL", "causalBR", "ragged", "packed", "mask", "headmask", "keymask", "bias",
      "headbias", "alibi",    "score",    "sink",   "hard",   "bf16", "f16",      "f64",     "lse",
      "weights",  "sums",     "nobias",   "raw",    "nhd",    "i8",   "f8"},
@@ -252,6 +253,8 @@ Workload parse_workload(const std::string& name) {
   check_memory(parts, workload);
   desc.softcap = static_cast<double>(parts.number("softcap", 0));
   desc.hard = parts.has("hard") ? 1 : 0;
+  desc.dropout = static_cast<double>(parts.number("dropout", 0)) / 100;
+  if (desc.dropout >= 1) parts.reject("a dropout of n percent is below 100");
   const std::int64_t keys = parts.number("keys", 0);
   if (keys > desc.key_length) parts.reject("keys exceeds the key length");
   if (keys != 0)

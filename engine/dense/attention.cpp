@@ -15,6 +15,7 @@
 #include <limits>
 #include <optional>
 
+#include "engine/dense/dropout.hpp"
 #include "engine/dense/kept_probs.hpp"
 #include "engine/dense/output.hpp"
 #include "engine/dense/query_block.hpp"
@@ -44,7 +45,8 @@ class Prefill {
         values_(on_, block.key_head, parts),
         results_(results),
         output_(on_, results),
-        kept_(on_) {}
+        kept_(on_),
+        dropout_(on_) {}
 
   /// Attends all keys, tile by tile, each of which all panels read, and writes the block's rows.
   /// `next`: the block that this thread computes after it; nullptr: not known.
@@ -150,8 +152,19 @@ class Prefill {
             probs + fused.begin * panel.pitch, fused.begin, state, summed);
       weigh_apart(panel, keys, fused.end(), keys.block.keys, state, summed, probs);
       kept_.keep(panel, keys.block, keys.needed);
-      weigh_values(panel, keys, tile, state, probs);
+      weigh_values(panel, keys, tile, state, dropped(panel, keys, state, probs));
     });
+  }
+
+  /// The probabilities that are left, beside those that are kept. Pairs are summed where values are
+  /// weighed, and dropped ones here.
+  const Real* dropped(const Panel<Real>& panel, const Attended& keys, const RowState<Real>& state,
+                      Real* probs) const {
+    if (!dropout_.drops()) return probs;
+    Real* const left = on_.buffer(&Slab::scores);
+    dropout_.apply(panel, keys.block, keys.needed, probs, 1, left,
+                   products_.depth == 1 ? nullptr : state.row_sum);
+    return left;
   }
 
   /// The probabilities of keys [from, to) of a block, whose scores go through memory and all
@@ -320,6 +333,7 @@ class Prefill {
   RowResult<Real>* const results_;
   const Output<Real> output_;
   const KeptProbs<Real> kept_;
+  const Dropout<Real> dropout_;
   const std::size_t features_ = static_cast<std::size_t>(on_.problem.value_features);
 };
 

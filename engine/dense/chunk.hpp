@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/dense/dropout.hpp"
 #include "engine/dense/stored.hpp"
 #include "engine/dense/values.hpp"
 #include "engine/tensor/merge.hpp"
@@ -34,7 +35,8 @@ struct DecodedRows {
         products(on.plan.decode.pairs && rows > 1
                      ? *on.kernels.row_pairs
                      : static_cast<const RowProducts<Real>&>(on.kernels.rows)),
-        scores(on, HEED_WEIGHTS_PROBABILITIES) {
+        scores(on, HEED_WEIGHTS_PROBABILITIES),
+        dropout(this->on) {
     if (rows > 0) panel = make_panel<Real>(pack, on.sequence, 0, rows, on.kernels.panels.lanes);
   }
   DecodedRows(const DecodedRows&) = delete;
@@ -47,6 +49,7 @@ struct DecodedRows {
   /// Memory is as slow as one row's products, so that pairs win nothing there.
   const RowProducts<Real>& products;
   const Scores<Real> scores;
+  const Dropout<Real> dropout;
   Panel<Real> panel{};
 };
 
@@ -66,7 +69,8 @@ class ChunkSoftmax {
         order_(value.order()),
         query_(query),
         sums_(sums),
-        plain_(rows.scores.plain() && on_.args.mask == nullptr && panel_.attended_by_all(keys)),
+        plain_(rows.scores.plain() && !rows.dropout.drops() && on_.args.mask == nullptr &&
+               panel_.attended_by_all(keys)),
         pitch_(plain_ ? narrowest_pitch(panel_) : panel_.pitch) {}
 
   /// Whether keys and values are read in one pass, by a few rows and without options: then blocks
@@ -106,6 +110,9 @@ class ChunkSoftmax {
     if (!plain_) rows_.scores.apply_options(panel_, block, allowed, scores());
     on_.kernels.rows.row_probs(block.keys, pitch_, panel_.rows, scores(), result_.row_max,
                                result_.row_sum, sums_, order_.padded());
+    if (rows_.dropout.drops())
+      rows_.dropout.apply(panel_, block, all_keys(block.keys), scores(), 1, scores(),
+                          result_.row_sum);
     const StoredRows value_rows = values();
     if (isolates) isolate(block);
     rows_.products.row_values(value_rows, scores(), pitch_, panel_.rows, sums_, result_.row_sum);

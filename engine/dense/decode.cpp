@@ -198,6 +198,7 @@ class Decoding {
       kernels_.numbers.exp2(&power, &power, 1);
       return power;
     };
+    const auto kept = static_cast<Real>(plan_.problem.kept());
     for (std::size_t r = 0; r < panel.rows; ++r) {
       Real most = panel.state.row_max[r];
       each_chunk([&](const PartialResults<Real>& of) { most = std::max(most, of.row_max[r]); });
@@ -210,7 +211,7 @@ class Decoding {
       });
       panel.state.row_max[r] = most;
       panel.state.row_sum[r] = sum;
-      multiply_values(merged, sum == 0 ? Real{0} : 1 / sum, features, merged);
+      multiply_values(merged, sum == 0 ? Real{0} : 1 / (sum * kept), features, merged);
       output.write_row(panel, r, merged);
     }
   }

@@ -16,7 +16,12 @@ class Output {
   /// Normalises and writes the panel's accumulators: all rows, or the `wanted` ones alone.
   void write(const Panel<Real>& panel, const bool* wanted = nullptr) const {
     const Real* const sums = panel.state.accumulators;
-    const Real* const row_sum = panel.state.row_sum;
+    alignas(kAlignment) Real kept[kMaxPanel];
+    const Real* row_sum = panel.state.row_sum;
+    if (on_.problem.dropout > 0) {
+      multiply_values(row_sum, static_cast<Real>(on_.problem.kept()), panel.pitch, kept);
+      row_sum = kept;
+    }
     if (on_.plan.placement == Placement::kPanels)
       on_.kernels.panels.normalise(panel.vectors, sums, row_sum, features_, in_panels(panel));
     else

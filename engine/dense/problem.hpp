@@ -7,6 +7,7 @@
 
 #include "api/heed.h"
 #include "engine/runtime/error.hpp"
+#include "engine/tensor/dropout.hpp"
 #include "engine/tensor/layout.hpp"
 #include "engine/tensor/scale.hpp"
 
@@ -50,7 +51,11 @@ struct Problem : Scaling {
 
   heed_weights_point weights_point;
   bool sum_columns;
+  std::uint32_t dropout;     ///< of kDropoutValues; 0: none
   std::int64_t weight_rows;  ///< listed in args; 0: all
+
+  /// The part of weights that dropout leaves on the whole.
+  double kept() const { return kept_part(dropout); }
 
   /// Query heads that share one key head; 1 where there are none.
   std::int64_t group() const { return key_heads == 0 ? 1 : query_heads / key_heads; }

@@ -264,6 +264,13 @@ void check_options(const Problem& p, const heed_attention_args& args) {
         "args.alibi_slopes is given with desc.alignment 0, desc.query_length %lld and "
         "desc.key_length %lld; distances over different lengths need a heed_alignment, 1 to 3",
         lld(p.query_length), lld(p.key_length));
+  const auto check_seed = [&](const char* field, std::uint64_t value) {
+    if (p.dropout == 0 && value != 0)
+      refuse("args.%s is %llu; it must be 0 with desc.dropout 0", field,
+             static_cast<unsigned long long>(value));
+  };
+  check_seed("dropout_seed", args.dropout_seed);
+  check_seed("dropout_offset", args.dropout_offset);
   if (args.score_function == nullptr && args.score_user != nullptr)
     refuse("args.score_user is given; it must be NULL without args.score_function");
 }
@@ -316,6 +323,9 @@ Problem validate(const heed_attention_desc& given) {
   p.float64 = is_float64(desc);
   static_cast<Scaling&>(p) = resolve_scaling(desc.scale, desc.softcap, desc.temperature, desc.hard,
                                              desc.features, p.float64);
+  p.dropout = resolve_dropout("desc.dropout", desc.dropout);
+  if (p.hard && p.dropout > 0)
+    refuse("desc.dropout is %g; it must be 0 with desc.hard, which has one weight", desc.dropout);
   resolve_offset(desc, p);
   resolve_window(desc, p);
   resolve_outputs(desc, p);
@@ -386,6 +396,7 @@ Text options_of(const Problem& p, const heed_attention_args& args) {
   text.add_if(args.score_function != nullptr, " function");
   if (p.temperature != 1) text.add(" temperature=%g", p.temperature);
   text.add_if(p.hard, " hard");
+  if (p.dropout > 0) text.add(" dropout=%u/%u", p.dropout, kDropoutValues);
   text.add_if(args.sinks != nullptr, " sinks");
   text.add_if(args.lse != nullptr, " lse");
   if (p.weights_point != HEED_WEIGHTS_NONE)

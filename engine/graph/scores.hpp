@@ -159,6 +159,8 @@ class EdgeScores {
     kernels_.rows.activate(
         rows, count, query_ + static_cast<std::size_t>(panel.first) * key_of_.features(),
         panel.rows, key_of_.features(), problem_.template act<Real>(), activated_, slopes);
+    clear_padding(count * panel.rows, activated_);
+    if (slopes != nullptr) clear_padding(count * panel.rows, slopes);
     return activated_;
   }
 
@@ -179,6 +181,14 @@ class EdgeScores {
     if (rest_of_scale_ == 1) return;
     for (std::size_t e = 0; e < batch.edges; ++e)
       for (std::size_t h = 0; h < panel.rows; ++h) scores[e * panel.pitch + h] *= rest_of_scale_;
+  }
+
+  /// Rows that are infinite have NaN past their features, where they were multiplied with 0.
+  void clear_padding(std::size_t rows, Real* values) const {
+    const auto features = static_cast<std::size_t>(problem_.features);
+    const std::size_t padded = key_of_.features();
+    for (std::size_t r = 0; features < padded && r < rows; ++r)
+      std::fill(values + r * padded + features, values + (r + 1) * padded, Real{0});
   }
 
   /// Few edges at a time, so that what act() makes of them is still in the L1 cache when it is

@@ -147,6 +147,13 @@ HEED_PANEL_KERNEL(void, finish,
                    std::size_t features, Real* const* out_rows, std::size_t row_count,
                    std::ptrdiff_t feature_stride, bool past_caches))
 
+/// to[j][r] = from[j][r] * factor, or 0 where that pair is dropped, for the keys that r's vector
+/// needs; the others stay. Unless `dropped` is nullptr, dropped[r] += the sum of the from[j][r]
+/// that are dropped. Works in place too.
+HEED_PANEL_KERNEL(void, drop,
+                  (std::size_t vectors, const DroppedPairs& pairs, const KeyRanges& keys,
+                   const Real* from, Real factor, Real* to, Real* dropped))
+
 /// to[x][r] = accumulators[x][r] / row_sum[r], and 0 where row_sum is 0, for x < features: the
 /// results of `finish`, left in a panel. Works in place too.
 HEED_PANEL_KERNEL(void, normalise,

@@ -126,6 +126,20 @@ struct KeyRanges {
   return inside;
 }
 
+/// Keys that one counter of Philox serves, from a multiple of that on: it has as many bytes.
+inline constexpr std::uint64_t kDropoutKeys = 16;
+
+/// Which pairs of some keys and a panel's rows are dropped: those whose byte is less than
+/// `threshold`. It is byte k % kDropoutKeys, the lowest of a word first, of the four words that
+/// Philox makes of {k / kDropoutKeys, row, head, batch}, by their lower 32 bits.
+struct DroppedPairs {
+  std::uint32_t key[2];  ///< of Philox
+  std::uint32_t threshold, batch;
+  const std::uint32_t* rows;   ///< of the panel's lanes; a lane without a row has any
+  const std::uint32_t* heads;  ///< likewise
+  std::uint64_t first_key;
+};
+
 /// Rows of a matrix that edges point at, in the type that they are stored in: edge e's is row
 /// source[e], and its heads lie head_stride apart, the features of each side by side.
 struct EdgeRows {

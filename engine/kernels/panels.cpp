@@ -1,4 +1,5 @@
 #include "engine/kernels/adjust.hpp"
+#include "engine/kernels/dropout.hpp"
 #include "engine/kernels/instance.hpp"
 #include "engine/kernels/matmul.hpp"
 #include "engine/kernels/pack.hpp"

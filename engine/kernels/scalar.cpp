@@ -5,6 +5,7 @@
 
 #include "engine/kernels/constants.hpp"
 #include "engine/kernels/convert.hpp"
+#include "engine/kernels/philox.hpp"
 #include "engine/kernels/table.hpp"
 
 namespace heed {
@@ -333,6 +334,32 @@ void normalise(std::size_t vectors, const Real* accumulators, const Real* row_su
   const std::size_t pitch = vectors * kLanes<Real>;
   each_result(pitch, accumulators, row_sum, pitch, features,
               [&](Real result, std::size_t r, std::size_t x) { to[x * pitch + r] = result; });
+}
+
+template <class Real>
+void drop(std::size_t vectors, const DroppedPairs& pairs, const KeyRanges& keys, const Real* from,
+          Real factor, Real* to, Real* dropped) {
+  HEED_CONTRACT(keys.hold_for(vectors));
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t r = 0; r < pitch; ++r) {
+    std::uint32_t words[4];
+    Real sum = 0;
+    const std::size_t begin = keys.begin[r / kLanes<Real>];
+    for (std::size_t j = begin; j < keys.end[r / kLanes<Real>]; ++j) {
+      const std::uint64_t key = pairs.first_key + j;
+      const std::uint64_t within = key % kDropoutKeys;
+      if (within == 0 || j == begin) {
+        words[0] = static_cast<std::uint32_t>(key / kDropoutKeys);
+        words[1] = pairs.rows[r], words[2] = pairs.heads[r], words[3] = pairs.batch;
+        philox(pairs.key, words);
+      }
+      const bool falls = (words[within / 4] >> (8 * (within % 4)) & 0xff) < pairs.threshold;
+      const Real x = from[j * pitch + r];
+      to[j * pitch + r] = falls ? 0 : x * factor;
+      if (falls) sum += x;
+    }
+    if (dropped != nullptr) dropped[r] += sum;
+  }
 }
 
 template <class Real>

@@ -106,12 +106,13 @@ constexpr Schema kAttentionDesc =
     "value_features query/L key/L value/L out/L scale/f causal_offset softcap/f temperature/f "
     "hard/4 window/4 window_left window_right alignment_offset alignment/4 weights_point/4 "
     "sum_columns/4 reserved/4 weight_rows packed_queries packed_keys mask/S bias/S lse/L weights/L "
-    "column_sums/L pages page_rows block_table_stride key_scales/L value_scales/L";
+    "column_sums/L pages page_rows block_table_stride key_scales/L value_scales/L "
+    "dropout/f";
 constexpr Schema kAttentionArgs =
     "struct_size/4 reserved/4 query/p key/p value/p out/p mask/p bias/p key_lengths/p "
     "cu_seqlens_q/p cu_seqlens_k/p alibi_slopes/p sinks/p score_function/p score_user/p "
     "weight_rows/p lse/p weights/p column_sums/p block_table/p key_scales/p value_scales/p "
-    "first_keys/p";
+    "first_keys/p dropout_seed dropout_offset";
 constexpr Schema kBlockDesc =
     "struct_size/4 combine/4 attention/p width_query width_key width_out input_query/L input_key/L "
     "out/L w_query/M w_key/M w_value/M w_out/M bias_dtype/4 keep/4";

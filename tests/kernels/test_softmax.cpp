@@ -6,7 +6,9 @@
 // more than 8: of softmax the largest; between which keys qk_softmax moves it is its own business.
 // Sum, accumulators and the weights before these are multiplied by exp2(old - new); weights are
 // exp2(score - row_max), and the sum grows by them. A row with a NaN is NaN, and no other is.
+#include "engine/tensor/dropout.hpp"
 #include "tests/kernels/products.hpp"
+#include "tests/oracle/dropout.hpp"
 
 using namespace heed_test;
 
@@ -378,5 +380,47 @@ TEMPLATE_TEST_CASE("softmax_gradient gives probabilities, and gradients of score
                       error_ratio(gradient, want,
                                   gamma_of<Real>(2) * std::fabs(want) + 2 * kUnderflowOf<Real>));
     });
+  });
+}
+
+// Exact: a pair is dropped or times the factor, and the sum of what is dropped is in any order.
+TEMPLATE_TEST_CASE("drop takes out the pairs that the oracle does, wherever the keys begin",
+                   "[drop]", float, double) {
+  using Real = TestType;
+  for_each_case<Real>(tiles(), [](const auto& kernels, const Case& c, Random& random) {
+    std::vector<std::uint32_t> rows(c.pitch), heads(c.pitch);
+    for (std::uint32_t& row : rows) row = static_cast<std::uint32_t>(random.bits());
+    for (std::uint32_t& head : heads) head = static_cast<std::uint32_t>(random.integer(0, 40));
+    const auto seed = random.bits(), offset = random.bits();
+    const double dropout = random.pick<double>({0.1, 0.5, 0.002, 0.998});
+    const heed::DropoutMask mask(heed::resolve_dropout("dropout", dropout), seed, offset);
+    const std::uint64_t first = random.bits() >> random.integer(29, 63);
+    const heed::DroppedPairs pairs = {
+        {mask.key[0], mask.key[1]}, mask.threshold, 5, rows.data(), heads.data(), first};
+    heed::KeyRanges ranges = heed::all_keys(c.keys);
+    for (std::size_t w = 1; w < c.vectors; ++w)
+      ranges.begin[w] = std::min(ranges.begin[w - 1] + random.bits() % 5, ranges.end[0]);
+    const auto from = normals<Real>(c.keys * c.pitch, random);
+    auto to = filled<Real>(c.keys * c.pitch, [] { return Real{7}; });
+    auto dropped = filled<Real>(c.pitch, [] { return Real{1}; });
+    kernels.panels.drop(c.vectors, pairs, ranges, from.data(), 3, to.data(), dropped.data());
+    CHECK((to.intact() && dropped.intact()));
+    for (std::size_t r = 0; r < c.pitch; ++r) {
+      Wide<Real> sum = 1, sizes = 1;
+      for (std::size_t j = 0; j < c.keys; ++j) {
+        const std::size_t at = j * c.pitch + r;
+        const bool needed = needs(ranges, r * c.vectors / c.pitch, j);
+        const bool falls = is_dropped(dropout, seed, offset, 5, heads[r], rows[r],
+                                      static_cast<std::int64_t>(first + j));
+        if (needed && falls) sum += from[at], sizes += std::fabs(from[at]);
+        const Real want = !needed ? 7 : falls ? 0 : from[at] * 3;
+        if (to[at] != want) FAIL("key " << j << " row " << r << " is " << to[at]);
+      }
+      CHECK(std::fabs(dropped[r] - sum) <= gamma_of<Real>(static_cast<double>(c.keys)) * sizes);
+    }
+    auto alone = from;
+    kernels.panels.drop(c.vectors, pairs, ranges, alone.data(), 3, alone.data(), nullptr);
+    for (std::size_t at = 0; at < to.size(); ++at)
+      if (to[at] != 7 && alone[at] != to[at]) FAIL("in place, number " << at);
   });
 }

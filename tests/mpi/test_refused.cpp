@@ -145,6 +145,8 @@ TEST_CASE("what one rank alone gets wrong in its descriptor") {
         "hard attention (desc.hard), which has no log-sum-exp to merge by, is not supported over "
         "ranks",
         kUnsupported},
+       {[](Call& c) { c.attention.dropout = 0.1; },
+        "dropout (desc.dropout) is not supported over ranks", kUnsupported},
        {[](Call& c) { c.attention.weights_point = HEED_WEIGHTS_SCORES; },
         "an output of weights (desc.weights_point) is not supported over ranks", kUnsupported},
        {[](Call& c) { c.attention.sum_columns = 1; },

@@ -65,6 +65,7 @@ bool simplify(Problem& p, std::uint64_t seed) {
   if (p.desc.hard != 0 || is_scaled(p.desc.key.dtype) || is_scaled(p.desc.value.dtype))
     return false;
   if (!is_finite(p.query) || !is_finite(p.key) || !is_finite(p.value)) return false;
+  p.keep_all_weights();
   p.sinks.numbers.clear();
   p.slopes.numbers.clear();
   p.bias.reset();

@@ -51,7 +51,7 @@ class OptionPairs {
       return name == "float32" || name == "float64" || name == "16 bits";
     };
     const std::vector<std::pair<std::string, std::string>> exclusive = {
-        {"hard", "sinks"}, {"hard", "temperature"}, {"packed keys", "pages"}};
+        {"dropout", "hard"}, {"hard", "sinks"}, {"hard", "temperature"}, {"packed keys", "pages"}};
     for (const auto& [a, with] : met_)
       for (const auto& [b, also] : met_) {
         const bool ruled_out =

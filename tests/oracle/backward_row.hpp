@@ -123,7 +123,16 @@ class BackwardRow {
     }
   }
 
+  /// A weight that is dropped passes nothing on to its value.
   PairGradient<Wide> pair(Index j) const {
+    PairGradient<Wide> g = weighed(j);
+    if (head_.dropped(i_, j)) g.weight = {0, 0};
+    if (head_.desc().dropout != 0) g.weight = product<Real>(g.weight, unit_over_kept());
+    return g;
+  }
+
+ private:
+  PairGradient<Wide> weighed(Index j) const {
     const Wide unit = head_.softmax_unit();
     const Score<Wide> score = head_.full_score(i_, j, unit);
     if (is_unspecified(given_.lse)) return {unknown(), unknown(), unknown(), unknown()};
@@ -144,6 +153,9 @@ class BackwardRow {
     return g;
   }
 
+  Number unit_over_kept() const { return constant<Real>(1 / head_.kept()); }
+
+ public:
   /// -p_sink delta
   Number sink() const {
     if (is_unspecified(given_.lse)) return unknown();
@@ -249,14 +261,15 @@ class BackwardRow {
   /// See 2.
   Number gradient_of_weight(Index j) const {
     BoundedSum<Real> sum = minus_delta_;
-    for (Index x = 0; x < width_; ++x) {
+    const Index width = head_.dropped(i_, j) ? 0 : width_;
+    for (Index x = 0; x < width; ++x) {
       const Number a = given_.grad_out[x];
       const Number b = head_.value(j, x);
       Number term = product<Real>(a, b);
       if (head_.pairs() && std::isfinite(term.value))
         term.bound += flushed(a.value) * std::fabs(b.value) +
                       flushed(b.value) * std::fabs(a.value) + 2 * kTiny;
-      sum.add(term);
+      sum.add(head_.desc().dropout == 0 ? term : product<Real>(term, unit_over_kept()));
     }
     return sum.result(4);
   }

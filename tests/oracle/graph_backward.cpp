@@ -259,7 +259,11 @@ class GraphBackwardOracle {
     }
     const Number p = row.weight_by_lse(j);
     // A score of -inf passes on 0, which times an infinity is NaN.
-    const Number biased = row.excluded(j) ? Number{0, 0} : product<Real>(p, gradient.result(4));
+    // Beside infinities a node may have no weights at all, and then nothing reaches its scores.
+    const bool vague = d_.score != HEED_SCORE_DOT && is_unspecified(p);
+    const Number biased = row.excluded(j) ? Number{0, 0}
+                          : vague         ? kUnbounded<Wide>
+                                          : product<Real>(p, gradient.result(4));
     if (gradients_[kGraphEdgeBias].asked())
       gradients_[kGraphEdgeBias]
           .at(0, shares_bias_ ? 0 : h, e, 0)
@@ -298,7 +302,10 @@ class GraphBackwardOracle {
     const Index e = row.attended()[j];
     const Index m = given_.edges.sources[static_cast<std::size_t>(e)];
     const Number scaled_s = product<Real>(s, scale_over_temperature());
+    // A gradient that nobody knows may be 0, beside which heed leaves out what is not a number.
+    const bool vague = is_unspecified(s);
     const auto slope = [&](Index x) {
+      if (vague) return kUnbounded<Wide>;
       return product<Real>(row.weight_of(x), is_zero(s) ? Number{0, 0} : row.slope_of(j, x));
     };
     for (Index x = 0; !is_zero(s) && x < d_.features; ++x) {
@@ -308,7 +315,7 @@ class GraphBackwardOracle {
       if (gradients_[kGraphScoreWeights].asked())
         gradients_[kGraphScoreWeights]
             .at(0, 0, 0, column)
-            .add(product<Real>(scaled_s, row.act_of(j, x)));
+            .add(vague ? kUnbounded<Wide> : product<Real>(scaled_s, row.act_of(j, x)));
     }
     if (to_key.given())
       add_edge_terms(to_key, kGraphWEdgeKey, e, at.head, d_.features, scaled_s, slope);

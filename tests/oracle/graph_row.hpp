@@ -177,10 +177,13 @@ class GraphRow : public ScoredRow<Real> {
     return z.result(1);
   }
 
+  /// Where an infinity takes part, nothing is promised.
   Product<Wide> activated_product(Index e) const {
     std::vector<Wide> a, exactly, act, error;
     for (Index x = 0; x < d_.features; ++x) {
-      const Bounded<Wide> one = act_.value(sum_of(e, x));
+      const Bounded<Wide> z = sum_of(e, x);
+      const bool infinite = std::isinf(z.value) || std::isinf(score_weight(x));
+      const Bounded<Wide> one = infinite ? kUnbounded<Wide> : act_.value(z);
       a.push_back(score_weight(x));
       exactly.push_back(0);
       act.push_back(one.value);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/heed.h"
+#include "tests/oracle/dropout.hpp"
 #include "tests/oracle/dtype.hpp"
 #include "tests/oracle/given.hpp"
 #include "tests/oracle/inputs.hpp"
@@ -61,6 +62,12 @@ class Head {
     if (a_.mask != nullptr && mask_.at(b_, h_, i, j) == 0) return false;
     return a_.bias == nullptr || bias(i, j) != -kInfinite<Wide>;
   }
+
+  /// Whether dropout takes the pair out, and what it leaves of weights on the whole.
+  bool dropped(Index i, Index j) const {
+    return is_dropped(d_.dropout, a_.dropout_seed, a_.dropout_offset, b_, h_, i, j);
+  }
+  Wide kept() const { return static_cast<Wide>(dropout_keeps(d_.dropout)); }
 
   // The scores of row i and key j at every point, times a unit.
 

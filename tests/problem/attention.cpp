@@ -194,6 +194,9 @@ void Problem::score_as(const Problem& other) {
   desc.softcap = other.desc.softcap;
   desc.temperature = other.desc.temperature;
   desc.hard = other.desc.hard;
+  desc.dropout = other.desc.dropout;
+  dropout_seed = other.dropout_seed;
+  dropout_offset = other.dropout_offset;
   desc.window = other.desc.window;
   desc.window_left = other.desc.window_left;
   desc.window_right = other.desc.window_right;
@@ -243,6 +246,8 @@ heed_attention_args Problem::args() {
   for (const IndexList& list : kIndexLists) args.*list.argument = data_or_null(this->*list.indices);
   args.alibi_slopes = slopes.data(is_float64(desc));
   args.sinks = sinks.data(is_float64(desc));
+  args.dropout_seed = dropout_seed;
+  args.dropout_offset = dropout_offset;
   args.weight_rows = data_or_null(weight_rows);
   if (function.call != nullptr) {
     tiles = std::make_shared<TileCheck>();
@@ -311,6 +316,7 @@ std::string line_of(const heed_attention_desc& d) {
   if (d.softcap != 0) line << " softcap " << d.softcap;
   if (d.temperature != 0) line << " temperature " << d.temperature;
   if (d.hard != 0) line << " hard";
+  if (d.dropout != 0) line << " dropout " << d.dropout;
   if (d.window != 0) line << " window " << d.window_left << "," << d.window_right;
   if (d.alignment != 0) line << " alignment " << d.alignment << " by " << d.alignment_offset;
   if (d.weights_point != 0)
@@ -325,6 +331,8 @@ std::string line_of(const Problem& p) {
   for (const IndexList& list : kIndexLists) line += list_of(list.name, p.*list.indices);
   line += list_of("slopes", p.slopes.numbers) + list_of("sinks", p.sinks.numbers) +
           list_of("weight_rows", p.weight_rows);
+  if (p.desc.dropout != 0)
+    line += " of " + std::to_string(p.dropout_seed) + ", " + std::to_string(p.dropout_offset);
   if (p.function.call != nullptr) line += std::string(" function ") + p.function.name;
   if (p.lse) line += std::string(" lse ") + name_of_dtype(p.desc.lse.dtype);
   return line;

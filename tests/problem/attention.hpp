@@ -141,6 +141,11 @@ class Problem {
   void score_as(const Problem& other);
 
   /// Outputs besides `out`.
+  /// Without dropout.
+  void keep_all_weights() {
+    desc.dropout = 0;
+    dropout_seed = dropout_offset = 0;
+  }
   void want_lse(std::uint32_t dtype = HEED_DTYPE_DEFAULT,
                 Arrangement arrangement = Arrangement::kDefault);
   void want_weights(heed_weights_point point, std::uint32_t dtype = HEED_DTYPE_DEFAULT,
@@ -170,6 +175,7 @@ class Problem {
   std::optional<Tensor> lse, weights, column_sums;
   std::vector<std::int32_t> cu_seqlens_q, cu_seqlens_k, key_lengths, first_keys, block_table;
   RealArray slopes, sinks;  ///< .numbers: one per query head, or none
+  std::uint64_t dropout_seed = 0, dropout_offset = 0;
   ScoreFunction function;
   std::vector<std::int64_t> weight_rows;
   std::shared_ptr<TileCheck> tiles;  ///< what the score function of the latest args() saw

@@ -282,6 +282,7 @@ class Arrays {
     if (p_.desc.hard == 0 && draw_.one_in(4)) draw_sinks();
     draw_outputs();
     if (draw_.one_in(6)) plant_specials();
+    if (p_.desc.hard == 0 && draw_.one_in(6)) draw_dropout();
   }
 
  private:
@@ -484,6 +485,12 @@ class Arrays {
     });
   }
 
+  void draw_dropout() {
+    p_.desc.dropout = draw_.pick<double>({0.1, 0.5, 0.25, 0.9, 1e-9, 0.999});
+    p_.dropout_seed = draw_.bits();
+    p_.dropout_offset = draw_.bits();
+  }
+
   void draw_sinks() {
     Random random = draw_.numbers();
     for (std::int64_t h = 0; h < p_.desc.query_heads; ++h)
@@ -587,6 +594,7 @@ std::vector<const char*> options_of(const Problem& p) {
   option("temperature", p.desc.temperature != 0);
   option("hard", p.desc.hard != 0);
   option("sinks", !p.sinks.numbers.empty());
+  option("dropout", p.desc.dropout > 0);
   option("window", p.desc.window != 0);
   option("key lengths", !p.key_lengths.empty());
   option("first keys", !p.first_keys.empty());

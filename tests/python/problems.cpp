@@ -143,6 +143,11 @@ void say_options(Members& call, const Problem& p) {
   if (d.window != 0)
     call.add("window", list<std::string>({bound(d.window_left), bound(d.window_right)}));
   say_softmax(call, d);
+  if (d.dropout != 0) {
+    call.add("dropout", said(d.dropout));
+    call.add("seed", list<std::int64_t>({static_cast<std::int64_t>(p.dropout_seed),
+                                         static_cast<std::int64_t>(p.dropout_offset)}));
+  }
   if (p.mask) call.add("attn_mask", array(*p.mask, {0, 1, 2, 3}));
   if (p.bias) call.add("bias", array(*p.bias, {0, 1, 2, 3}));
   call.add_some("alibi_slopes", p.slopes.numbers);

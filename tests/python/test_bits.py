@@ -23,7 +23,7 @@ MEANING_TRUE = [("causal", "top_left"), ("return_weights", "probabilities")]
 # What calls of a plan are given anew.
 TENSORS = {
     *("query", "key", "value", "data", "edge_data", "edge_bias", "attn_mask", "bias", "out"),
-    *("alibi_slopes", "sinks", "key_scales", "value_scales", *(INDICES - {"weight_rows"})),
+    *("alibi_slopes", "sinks", "key_scales", "value_scales", "seed", *(INDICES - {"weight_rows"})),
 }
 PLANS = {
     "attention": heed.plan,
@@ -52,6 +52,8 @@ def spelled(name, value, random):
         ends = {n: index(x) if isinstance(x, list) else x for n, x in value.items()}
         make = heed.Graph.from_csr if "offsets" in ends else heed.Graph
         return make(**ends, reverse="source_nodes" not in ends)
+    if name == "seed":
+        return tuple(value)
     if isinstance(value, bool):
         return random.choice([bool, np.bool_])(value)
     if isinstance(value, str) and (name, value) in MEANING_TRUE:

@@ -434,7 +434,7 @@ MEANT = [
     (ATTENTION, "window_size", "did you mean window"),
     (ATTENTION, "need_weights", "did you mean return_weights"),
     (ATTENTION, "causl", "did you mean causal"),
-    (ATTENTION, "dropout_p", "'dropout_p': heed has no dropout"),
+    (ATTENTION, "dropout_p", "did you mean dropout"),
     (ATTENTION, "enable_gqa", "query heads may be a multiple of key heads without it"),
     (ATTENTION, "contxt", "did you mean context"),
     (ATTENTION, "num_heads", "'num_heads'$"),

@@ -86,7 +86,7 @@ def test_every_parameter_is_documented(function):
 
 
 def test_every_option_is_known():
-    assert len(ResultOptions.__annotations__) == 27
+    assert len(ResultOptions.__annotations__) == 29
     for name in ResultOptions.__annotations__:
         with pytest.raises(TypeError, match="query must be an array"):
             heed.attention(0, 0, 0, **{name: None})

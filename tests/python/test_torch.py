@@ -156,7 +156,7 @@ def called(attend, *tensors, **options):
 
 # What heed leaves to PyTorch: tensors, options, why, and how attention is called.
 FALLS_BACK = {
-    "dropout": (problem, {"dropout_p": 0.5}, "dropout_p is 0.5", called),
+    "dropout_of_all": (problem, {"dropout_p": 1.0}, "dropout_p is 1", called),
     "subclass": (subclass, {}, "a tensor is a Own", called),
     "nested": (nested, {}, "a tensor is nested", called),
     "meta": (lambda: [x.to("meta") for x in problem()], {}, "a tensor lies on meta", called),
@@ -481,7 +481,7 @@ def with_dropout(x):
     ("function", "reason"),
     [
         (lambda x: F.scaled_dot_product_attention(x, x, x), None),
-        (with_dropout, "dropout_p is 0.5"),
+        (with_dropout, None),
         (with_weights, NEED_WEIGHTS),
     ],
 )
@@ -499,6 +499,59 @@ def test_report_says_what_never_came_and_why(function, reason):
     assert heed.torch.report() == ({reason + COMPILED: 1} if reason else {"heed": 3})
     with_weights(x)
     assert sum(heed.torch.report().values()) == (1 if reason else 3)  # not without use()
+
+
+def kept_by_dropout(out, dropout):
+    """Which pairs a call kept whose value was the identity; heed drops by multiples of 1 / 256."""
+    kept = 1 - round(dropout * 256) / 256
+    return (out != 0).to(out.dtype) / kept
+
+
+@pytest.mark.parametrize("dropout", [0.1, 0.5])
+def test_dropout_is_that_of_its_formula(dropout):
+    """The mask that a call with the identity shows, of the same seed, in the plain formula."""
+    query, key, value = (normal(2, 4, 48, 16).requires_grad_() for _ in range(3))
+    eye = torch.eye(48).expand(2, 4, 48, 48)
+    found = []
+    for values in (eye, value, value):
+        torch.manual_seed(7)
+        found.append(heed.torch.scaled_dot_product_attention(query, key, values, dropout_p=dropout))
+    shown, out, again = found
+    assert torch.equal(out, again)
+    mask = kept_by_dropout(shown.detach(), dropout)
+    rate = (mask == 0).double().mean().item()
+    share = round(dropout * 256) / 256
+    assert abs(rate - share) < 5 * (share * (1 - share) / mask.numel()) ** 0.5
+    weights = torch.softmax(query @ key.transpose(-1, -2) / 4, -1)
+    expected = (weights * mask) @ value
+    torch.testing.assert_close(out, expected)
+    grad = normal(*out.shape)
+    ours, theirs = (torch.autograd.grad(x, (query, key, value), grad) for x in (out, expected))
+    for own, want in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(own, want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_checkpoint_drops_the_same_again():
+    x = normal(1, 2, 16, 8)
+
+    def layer(x):
+        return heed.torch.scaled_dot_product_attention(x, x, x, dropout_p=0.3).sin()
+
+    found = []
+    for run in (layer, lambda x: torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)):
+        torch.manual_seed(3)
+        own = x.clone().requires_grad_()
+        run(own).sum().backward()
+        found.append(own.grad)
+    assert torch.equal(*found)
+
+
+def test_compiled_code_draws_a_seed_in_each_run():
+    compiled = torch.compile(with_dropout, backend="aot_eager", fullgraph=True)
+    x = normal(3, 5, 8)
+    with heed.torch.use():
+        first, second = compiled(x), compiled(x)
+    assert not torch.equal(first, second)
 
 
 def test_threads_follow_pytorch():

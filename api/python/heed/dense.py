@@ -41,6 +41,7 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
         s     = -inf                                      where a mask, causal, window or length
                                                           excludes j, or the bias is -inf
         p     = softmax(s / temperature)                  over j, sinks[h] in the denominator
+        p     = p / (1 - dropout), or 0 if it is dropped  if dropout is given
         out_i = sum of p_j v_j
 
     for query row i and key j of head h in batch item b. A row that may attend no key gives 0.
@@ -73,6 +74,12 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
         sinks: ``[heads]``, logits that only take part in the denominator.
         temperature: above 0; infinity weighs all attended keys alike. 1 unless given.
         hard: weight 1 at the largest score, of equal ones at the first key.
+        dropout: at least 0, less than 1: how likely a weight is dropped, in steps of 1 / 256; the
+            others are divided by what is left, ``1 - dropout``. lse, weights and column sums do not
+            know of it.
+        seed: of dropout: an int, another for every call; or a pair of an int and such an offset.
+            Which weights are dropped depends on it, and on batch item, head, row and key, on
+            nothing else.
         key_lengths: ``[batch]``, how many keys each batch item has; others are not read.
         first_keys: ``[batch]``, the first key that rows of a batch item attend, where padding is on
             the left.

@@ -50,6 +50,8 @@ class Options(ScoreOptions, total=False):
 
     hard: bool
     first_keys: Array | Sequence[int] | None
+    dropout: float | None
+    seed: int | tuple[int, int] | None
     cu_seqlens_q: Array | Sequence[int] | None
     cu_seqlens_k: Array | Sequence[int] | None
     max_seqlen_q: int | None
@@ -133,6 +135,8 @@ _ELSEWHERE = {
         "bias": "attn_bias attention_bias position_bias",
         "scale": "softmax_scale",
         "window": "window_size sliding_window",
+        "dropout": "dropout_p attn_drop attention_dropout",
+        "seed": "rng_seed philox_seed",
         "softcap": "logits_soft_cap logit_softcap softcapping",
         "alibi_slopes": "alibi",
         "sinks": "attention_sinks s_aux",
@@ -162,7 +166,6 @@ _ELSEWHERE = {
 }
 _NOT_HERE = {
     "enable_gqa": "query heads may be a multiple of key heads without it",
-    **dict.fromkeys(("dropout", "dropout_p", "attn_drop"), "heed has no dropout"),
 }
 
 

@@ -227,7 +227,7 @@ class _Activated(_Fused):
         self._return_weights = bool(bound.arguments.get("return_attention_weights"))
         self._given_edges = edge_index
         try:
-            return super().forward(x, edge_index, *args, **kwargs)
+            return super().forward(x, edge_index, *args, **kwargs)  # type: ignore[misc]
         finally:
             self._given_edges = self._inputs = None
 
@@ -236,8 +236,9 @@ class _Activated(_Fused):
         self._inputs = None
         reason = self._reason(edge_index, size, inputs)
         if reason is not None:
-            _tell("PyTorch Geometric", *self._pair(inputs), reason)
-            return super().edge_updater(edge_index, size=size, **inputs)
+            query, key = self._pair(inputs)
+            _tell("PyTorch Geometric", query, key, reason)
+            return super().edge_updater(edge_index, size=size, **inputs)  # type: ignore[misc]
         self._inputs = inputs
         self._weights = self._pair(inputs)[0].detach().new_empty(0)
         return self._weights
@@ -245,7 +246,8 @@ class _Activated(_Fused):
     def propagate(self: Any, edge_index: Any, size: Any = None, **inputs: Any) -> Tensor:
         """Attend over the edges, in PyTorch Geometric's place."""
         if self._inputs is None:
-            return cast(Tensor, super().propagate(edge_index, size=size, **inputs))
+            plain = super().propagate(edge_index, size=size, **inputs)  # type: ignore[misc]
+            return cast(Tensor, plain)
         edges, stored = _edges_of(edge_index)
         if edge_index is not self._given_edges and not is_torch_sparse_tensor(edge_index):
             edges = self._same_edges(edges)

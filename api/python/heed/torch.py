@@ -28,7 +28,16 @@ with needed_by("heed.torch"):
     from torch import Tensor
 
 import heed
-from heed.torch_ops import _count, _counts, _lock, _text, _unreadable, attend, attention
+from heed.torch_ops import (
+    _count,
+    _counts,
+    _lock,
+    _text,
+    _unreadable,
+    attend,
+    attention,
+    drawn_seed,
+)
 
 __all__ = ["attention", "report", "scaled_dot_product_attention", "use"]
 
@@ -58,7 +67,7 @@ def _objection(
     reason = _unreadable(query, key, value, attn_mask)
     if reason is not None:
         return reason
-    if dropout_p > 0:
+    if not 0 <= dropout_p < 1:
         return f"dropout_p is {dropout_p:g}"
     if not query.dtype == key.dtype == value.dtype:
         return "query, key and value differ in dtype"
@@ -160,7 +169,7 @@ def scaled_dot_product_attention(
     fit are a ``heed.ArgumentError``: PyTorch reads memory that is not there where value has other
     rows than key. PyTorch computes, and refuses what else is wrong, where
 
-    - ``dropout_p`` is above 0
+    - ``dropout_p`` is 1
     - a tensor is nested, sparse, a subclass of Tensor's, or on another device, or there are more
       than 4 axes
     - key and value are to be broadcast to the batch of query (but ``enable_gqa`` and a single key
@@ -174,7 +183,9 @@ def scaled_dot_product_attention(
         value: ``[batch, key heads, keys, value features]``.
         attn_mask: bool, True attends, or floating, added; broadcast to
             ``[batch, heads, rows, keys]``.
-        dropout_p: above 0 is left to PyTorch.
+        dropout_p: how likely a weight is dropped, in steps of 1 / 256. The seed of the mask, which
+            is not PyTorch's, is drawn from PyTorch's generator: ``torch.manual_seed`` gives the
+            same again, and so does a checkpoint that is computed again.
         is_causal: row i attends key j if ``j <= i``, beside ``attn_mask`` if that is given too.
         scale: of scores; ``1 / sqrt(features)`` unless given.
         enable_gqa: query heads may be a multiple of key heads.
@@ -193,7 +204,13 @@ def scaled_dot_product_attention(
         if torch.is_autocast_enabled("cpu"):
             query, key, value = _autocast(query), _autocast(key), _autocast(value)
         try:
-            out = attend(query, key, value, attn_mask, causal=is_causal, scale=scale)
+            out = attend(
+                *(query, key, value, attn_mask),
+                seed=drawn_seed() if dropout_p > 0 else None,
+                causal=is_causal,
+                scale=scale,
+                dropout=dropout_p,
+            )
         except heed.Error as error:
             reason = str(error)
             query, key, value, attn_mask = given
@@ -311,9 +328,9 @@ def report(*, clear: bool = False) -> dict[str, int]:
     >>> _ = heed.torch.report(clear=True)
     >>> q = torch.ones(1, 1, 2, 4)
     >>> _ = heed.torch.scaled_dot_product_attention(q, q, q)
-    >>> _ = heed.torch.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
+    >>> _ = heed.torch.scaled_dot_product_attention(q, q, q, dropout_p=1.0)
     >>> heed.torch.report()
-    {'heed': 1, 'dropout_p is 0.5': 1}
+    {'heed': 1, 'dropout_p is 1': 1}
     """
     with _lock:
         counted = dict(_counts)

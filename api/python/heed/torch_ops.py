@@ -124,12 +124,14 @@ def _options(
     bias: Tensor | None = None,
     key_lengths: Tensor | None = None,
     sinks: Tensor | None = None,
+    seed: Tensor | None = None,
     causal: bool = False,
     offset: int = 0,
     left: int | None = None,
     right: int | None = None,
     scale: float | None = None,
     softcap: float | None = None,
+    dropout: float = 0.0,
 ) -> dict[str, Any]:
     """What heed.attention calls the operators' options."""
     options: dict[str, Any] = {}
@@ -151,6 +153,9 @@ def _options(
         options["scale"] = scale
     if softcap is not None:
         options["softcap"] = softcap
+    if dropout != 0:
+        options["dropout"] = dropout
+        options["seed"] = None if seed is None else int(seed)
     options["context"] = _context_of(torch.get_num_threads())
     return options
 
@@ -273,7 +278,7 @@ def _define_with_gradients(
         return [x for x in made if x is not False]
 
     given = [f"Tensor? grad_{out}" for out in outs]
-    given.append(re.sub(r"=\w+", "", inputs))  # all of them, none by default
+    given.append(re.sub(r"=[\w.]+", "", inputs))  # all of them, none by default
     given += [f"Tensor {out}" for out in outs if keeps_results]
     backward: Callable[..., list[Tensor]] = _define(
         f"{name}_backward",
@@ -323,7 +328,7 @@ def _fill_gradients(*args: Any) -> None:
     grad_out, grad_lse, query, key, value, *given, out, lse, made = args
     if grad_out is None:
         grad_out = out.new_zeros(()).expand_as(out)
-    grad_query, grad_key, grad_value, grad_mask, grad_bias, _, grad_sinks = made
+    grad_query, grad_key, grad_value, grad_mask, grad_bias, _, grad_sinks, _ = made
     wide = grad_sinks
     if wide is not False:
         wide = torch.empty_like(wide, dtype=_real(query))
@@ -344,8 +349,9 @@ def _fill_gradients(*args: Any) -> None:
 attention: Callable[..., tuple[Tensor, Tensor]] = _define_with_gradients(
     "attention",
     "Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, Tensor? bias=None, "
-    "Tensor? key_lengths=None, Tensor? sinks=None, bool causal=False, SymInt offset=0, "
-    "SymInt? left=None, SymInt? right=None, float? scale=None, float? softcap=None",
+    "Tensor? key_lengths=None, Tensor? sinks=None, Tensor? seed=None, bool causal=False, "
+    "SymInt offset=0, SymInt? left=None, SymInt? right=None, float? scale=None, "
+    "float? softcap=None, float dropout=0.0",
     "Tensor out, Tensor lse",
     _attend,
     _attend_fake,
@@ -355,13 +361,19 @@ attention: Callable[..., tuple[Tensor, Tensor]] = _define_with_gradients(
 """The custom op ``heed::attention``, which ``torch.compile`` and ``torch.export`` keep as one node.
 
 Arguments are those of ``heed.attention``: ``attention(query, key, value, attn_mask, bias,
-key_lengths, sinks, causal, offset, left, right, scale, softcap)``. Row ``i`` attends key ``j`` if
-``j <= i + offset`` (with ``causal``), ``j >= i + offset - left`` and ``j <= i + offset + right``.
-Results are ``out`` and ``lse``, which may both be differentiated, once: by query, key, value, a
-floating mask, bias and sinks. Nothing falls back: what heed does not support is a ``heed.Error``,
-higher derivatives and those in forward mode among it. Batches of ``torch.vmap`` and of gradients
+key_lengths, sinks, seed, causal, offset, left, right, scale, softcap, dropout)``. Row ``i`` attends
+key ``j`` if ``j <= i + offset`` (with ``causal``), ``j >= i + offset - left`` and
+``j <= i + offset + right``. ``seed`` is that of ``dropout``, a tensor of one int. Results are
+``out`` and ``lse``, which may both be differentiated, once: by query, key, value, a floating mask,
+bias and sinks. Nothing falls back: what heed does not support is a ``heed.Error``, higher
+derivatives and those in forward mode among it. Batches of ``torch.vmap`` and of gradients
 (``is_grads_batched``) are a call for each of their elements.
 """
+
+
+def drawn_seed() -> Tensor:
+    """A seed of dropout, from PyTorch's generator: who replays that has the same mask."""
+    return torch.randint(2**63 - 1, (), dtype=torch.int64)
 
 
 def attend(*args: Any, **kwargs: Any) -> Tensor:
@@ -515,7 +527,8 @@ def _attend_activated(*args: Any) -> Tensor:
 
 
 def _fill_activated_gradients(*args: Any) -> None:
-    grad_out, query, key, value, *edges, score_weights, edge_index, flipped, slope, made = args
+    grad_out, query, key, value, edge_data, w_edge, *rest, made = args
+    score_weights, edge_index, flipped, slope = rest
     grad_query, grad_key, grad_value, grad_edge_data, grad_w_edge, grad_weights, _ = made
     heed.graph_attention_backward(
         *(_graph_of(edge_index, len(query), flipped, True), query, key, value),
@@ -526,7 +539,7 @@ def _fill_activated_gradients(*args: Any) -> None:
         grad_edge_data=grad_edge_data,
         grad_w_edge_key=grad_w_edge,
         grad_score_weights=grad_weights,
-        **_score_settings(*edges, score_weights, slope),
+        **_score_settings(edge_data, w_edge, score_weights, slope),
     )
 
 

@@ -35,7 +35,7 @@ with needed_by("heed.transformers"):
 
 from heed.errors import UnsupportedError
 from heed.torch import _tell
-from heed.torch_ops import _count, attend
+from heed.torch_ops import _count, attend, drawn_seed
 
 __all__ = ["ignored", "register"]
 
@@ -167,7 +167,7 @@ def _by_the_model(
     structure: _Structure,
     **options: Any,
 ) -> tuple[Tensor, Tensor]:
-    """What heed cannot do, dropout and weights, as the model is with "eager", which adds masks."""
+    """What heed cannot do, such as weights, as the model is with "eager", which adds masks."""
     mask = structure.attn_mask
     if structure.causal:
         mask = torch.ones(
@@ -211,9 +211,7 @@ def _heed_attention(
     if attention_mask is None:
         structure = _Structure(causal=is_causal and query.shape[2] > 1)
     reason = None
-    if dropout > 0:
-        reason = f"dropout is {dropout:g}"
-    elif not query.is_cpu:
+    if not query.is_cpu:
         reason = f"a tensor lies on {query.device.type}"
     elif kwargs.get("output_attentions"):
         reason = "output_attentions asks for weights"
@@ -246,12 +244,14 @@ def _heed_attention(
         bias,
         structure.key_lengths,
         s_aux,
+        drawn_seed() if dropout > 0 else None,
         structure.causal,
         structure.offset,
         structure.left,
         None,
         scaling,
         softcap,
+        dropout,
     )
     return out.transpose(1, 2).contiguous(), None
 
@@ -293,11 +293,11 @@ def register(name: str = "heed") -> None:
     mostly is, heed is told so and leaves out what nobody attends; prompts padded on the right cost
     what their lengths do.
 
-    Models train with it too. ``"sdpa"`` computes for dropout in training, and on other devices;
-    the model's own ``"eager"`` where it needs softcap or sinks then, and for
-    ``output_attentions=True``; ``heed.torch.report`` counts why. Outputs of padded rows may differ
-    between implementations: no row that is not padded reads them. Models that compute attention
-    themselves ignore all of this: ``ignored`` names them.
+    Models train with it too, also with dropout of weights, whose seeds PyTorch's generator draws.
+    ``"sdpa"`` computes on other devices; the model's own ``"eager"`` where it needs softcap or
+    sinks then, and for ``output_attentions=True``; ``heed.torch.report`` counts why. Outputs of
+    padded rows may differ between implementations: no row that is not padded reads them. Models
+    that compute attention themselves ignore all of this: ``ignored`` names them.
 
     Args:
         name: what to call it.

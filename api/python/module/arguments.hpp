@@ -54,6 +54,8 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
   ARGUMENT(sinks, HEED_ATTENDS | kTensor)                      \
   ARGUMENT(temperature, kOfAny | kSetting)                     \
   ARGUMENT(hard, kOfAny | kSetting | kAlone)                   \
+  ARGUMENT(dropout, HEED_ATTENDS | kSetting | kAlone)          \
+  ARGUMENT(seed, HEED_ATTENDS | kTensor)                       \
   HEED_PER_SEQUENCE(ARGUMENT)                                  \
   ARGUMENT(cu_seqlens_q, HEED_ATTENDS | kTensor)               \
   ARGUMENT(cu_seqlens_k, HEED_ATTENDS | kTensor)               \

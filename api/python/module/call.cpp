@@ -446,6 +446,11 @@ void read_choices(heed_attention_desc& desc, const Arguments& given) {
       refuse("temperature is {}; it must be above 0 (hard=True is its limit)", desc.temperature);
   }
   desc.hard = is_asked("hard", given.hard) ? 1 : 0;
+  if (given.dropout.is_valid()) {
+    desc.dropout = number("dropout", given.dropout);
+    if (!(desc.dropout >= 0 && desc.dropout < 1))
+      refuse("dropout is {}; it must be at least 0 and less than 1", desc.dropout);
+  }
   if (given.return_weights.is_valid()) desc.weights_point = read_point(given.return_weights);
   desc.sum_columns = is_asked("return_column_sums", given.return_column_sums) ? 1 : 0;
 }
@@ -524,6 +529,28 @@ const float* read_scales(const char* name, const char* of, const Array& tensor, 
   return static_cast<const float*>(address_of(per_row));
 }
 
+/// seed: an int, or a pair of one and an offset. Any signs: their bits count.
+void read_seed(const heed_attention_desc& desc, heed_attention_args& args, nb::handle from) {
+  if (desc.dropout == 0) return;  // one that is given takes no part
+  if (!from.is_valid())
+    refuse(
+        "dropout is {} without seed; it must be an int, another one for every call, or a pair of "
+        "an int and such an offset",
+        desc.dropout);
+  const auto bits = [](const char* name, nb::handle of) {
+    return static_cast<std::uint64_t>(integer(name, of));
+  };
+  if (!nb::isinstance<nb::tuple>(from)) {
+    args.dropout_seed = bits("seed", from);
+    return;
+  }
+  if (nb::len(from) != 2)
+    refuse("seed has {} entries; as a tuple it must be a pair of a seed and an offset",
+           nb::len(from));
+  args.dropout_seed = bits("seed[0]", from[0]);
+  args.dropout_offset = bits("seed[1]", from[1]);
+}
+
 /// Combinations that C refuses too, in its own words.
 void check_combinations(const Call& call, const Arguments& given) {
   const heed_attention_desc& desc = call.desc;
@@ -538,6 +565,7 @@ void check_combinations(const Call& call, const Arguments& given) {
   if (desc.hard == 0) return;
   const char* const denominator = given.temperature.is_valid()               ? "temperature"
                                   : given.sinks.is_valid()                   ? "sinks"
+                                  : desc.dropout > 0                         ? "dropout"
                                   : is_asked("return_lse", given.return_lse) ? "return_lse"
                                                                              : nullptr;
   if (denominator != nullptr)
@@ -588,6 +616,7 @@ void read_scores(Call& call, const Arguments& given) {
   args.alibi_slopes = read_reals("alibi_slopes", given.alibi_slopes, call.float64(),
                                  desc.query_heads, call.alibi_slopes);
   args.sinks = read_reals("sinks", given.sinks, call.float64(), desc.query_heads, call.sinks);
+  read_seed(desc, args, given.seed);
 #define HEED_READ(name, uses) args.name = read_per_sequence(call, #name, given.name, call.name);
   HEED_PER_SEQUENCE(HEED_READ)
 #undef HEED_READ

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/dense/backward/panel.hpp"
+#include "engine/dense/dropout.hpp"
 #include "engine/dense/scores.hpp"
 
 namespace heed {
@@ -17,8 +18,9 @@ class ScoreGradients {
   /// The scores of attention itself.
   const Scores<Real>& scores() const { return scores_; }
 
-  /// Leaves the probabilities of a block of keys in panel.probs, and in panel.gradients, times
-  /// temperature, the gradients of scores with their biases; 0 where a pair does not attend.
+  /// Leaves in panel.probs the probabilities of a block of keys that values have met, and in
+  /// panel.gradients, times temperature, the gradients of scores with their biases; 0 where a pair
+  /// does not attend.
   void compute_biased(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
                       const KeyBlock& block, Allowed allowed) const {
     Real* const scores = panel.probs;
@@ -31,6 +33,8 @@ class ScoreGradients {
     rows_.products().scores(panel.vectors, from_row(tile.value, block.begin - tile.begin), all,
                             panel.grad_out, static_cast<std::size_t>(on_.problem.value_features),
                             gradients);
+    if (dropout_.drops())
+      dropout_.apply(panel, block, all, gradients, dropout_.factor(), gradients, nullptr);
     const bool warms = rows_.args.given.grad_temperature != nullptr && rows_.all_terms != nullptr;
     if (warms) std::copy_n(scores, count, before);
     shift(panel, block);
@@ -47,6 +51,8 @@ class ScoreGradients {
       before_function_.compute(panel, keys, block, all, allowed, before);
       call_function(panel, block);
     }
+    if (dropout_.drops())
+      dropout_.apply(panel, block, all, scores, dropout_.factor(), scores, nullptr);
   }
 
   /// Takes these on to the products <q, k>, times temperature / scale.
@@ -122,6 +128,7 @@ class ScoreGradients {
   const Parts parts_ = pairs_if(rows_.pairs);
   const heed_attention_args plain_args_ = without_function(on_.args);
   const Scores<Real> scores_{on_, HEED_WEIGHTS_PROBABILITIES, parts_};
+  const Dropout<Real> dropout_{on_};
   const Scores<Real> tanh_{on_, ScoreSteps::of_tanh(on_.problem, on_.args), parts_};
   const Scores<Real> before_function_{
       {on_.plan, plain_args_, on_.sequence, on_.slab}, HEED_WEIGHTS_MASKED, parts_};

@@ -43,37 +43,59 @@ class ActivatedGradients {
     const std::size_t width = panel.rows * features_;
     const std::size_t edge_width = matrix_.padded_width();
     for (std::size_t e = 0; e < batch.edges; ++e)
-      for (std::size_t i = 0; i < width; ++i)
-        slopes_[e * width + i] *= gradients[e * panel.pitch + i / features_] * weights_[first + i];
+      for (std::size_t i = 0; i < width; ++i) {
+        const Real gradient = gradients[e * panel.pitch + i / features_];
+        if (gradient != 0) slopes_[e * width + i] *= gradient * weights_[first + i];
+      }
     const EdgeRows rows = consecutive_rows(slopes_, width, width);
     for (std::int64_t c = 0; c < problem_.edge_width; ++c) {
-      if (sums.edge_keys != nullptr)
-        kernels_.rows.edge_values(
-            rows, batch.edges, scores_.edge_numbers() + c, edge_width, 1, width,
-            sums.edge_keys + static_cast<std::size_t>(c) * row() + first, false);
+      if (sums.edge_keys != nullptr) {
+        Real* const to = sums.edge_keys + static_cast<std::size_t>(c) * row() + first;
+        if (leaves_out_)
+          add_attended(panel, batch, gradients, scores_.edge_numbers() + c, edge_width, to);
+        else
+          kernels_.rows.edge_values(rows, batch.edges, scores_.edge_numbers() + c, edge_width, 1,
+                                    width, to, false);
+      }
       if (edge_rows != nullptr)
         kernels_.rows.edge_scores(rows, batch.edges, matrix_.row(c) + first, 1, width, false,
                                   edge_rows + c, edge_width);
     }
   }
 
-  /// Makes gradients of the node's sums.
+  /// Makes gradients of the node's sums: of nothing, beside weights that are infinite, nothing.
   void finish(Real* sums) const {
-    for (std::size_t i = 0; i < row(); ++i) sums[i] *= weights_[i];
+    for (std::size_t i = 0; i < row(); ++i)
+      if (sums[i] != 0) sums[i] *= weights_[i];
   }
 
  private:
   std::size_t row() const { return on_.heads * features_; }
 
   /// What has no gradient adds nothing, whatever it holds: 0 * NaN is NaN.
-  void leave_out(const PanelRows& panel, std::size_t edges, const Real* gradients) const {
+  void leave_out(const PanelRows& panel, std::size_t edges, const Real* gradients) {
+    leaves_out_ = false;
     for (std::size_t e = 0; e < edges; ++e)
       for (std::size_t h = 0; h < panel.rows; ++h) {
         if (gradients[e * panel.pitch + h] != 0) continue;
+        leaves_out_ = true;
         const std::size_t at = (e * panel.rows + h) * features_;
         std::fill_n(values_ + at, features_, Real{0});
         std::fill_n(slopes_ + at, features_, Real{0});
       }
+  }
+
+  /// sums[h] += numbers of edges x their gradients of z, without edges that have no gradient.
+  void add_attended(const PanelRows& panel, const Batch& batch, const Real* gradients,
+                    const Real* numbers, std::size_t pitch, Real* sums) const {
+    const EdgeRows rows = consecutive_rows(slopes_, panel.rows * features_, features_);
+    Real attended[kBatch];
+    for (std::size_t h = 0; h < panel.rows; ++h) {
+      for (std::size_t e = 0; e < batch.edges; ++e)
+        attended[e] = gradients[e * panel.pitch + h] == 0 ? 0 : numbers[e * pitch];
+      kernels_.rows.edge_values(rows.from_head(static_cast<std::int64_t>(h)), batch.edges, attended,
+                                1, 1, features_, sums + h * features_, false);
+    }
   }
 
   /// sums[h] += gradients x rows, [edges][panel's heads][features].
@@ -94,6 +116,7 @@ class ActivatedGradients {
   Real* const weights_ = on_.buffer(&GraphBackwardSlab::score_weights);
   Real* const slopes_ = on_.buffer(&GraphBackwardSlab::slopes);
   Real* values_ = nullptr;
+  bool leaves_out_ = false;  ///< edges of the batch and panel that were just added
 };
 
 }  // namespace heed

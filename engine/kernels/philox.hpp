@@ -1,0 +1,31 @@
+// Philox4x32-10, the counter-based generator of random bits: J. K. Salmon et al. 2011, "Parallel
+// random numbers: as easy as 1, 2, 3". As table.hpp, it has nothing that could be emitted twice.
+#pragma once
+
+#include <cstdint>
+
+namespace heed {
+
+struct Philox {
+  static constexpr int kRounds = 10;
+  static constexpr std::uint32_t kMultipliers[2] = {0xd2511f53U, 0xcd9e8d57U};
+  static constexpr std::uint32_t kKeySteps[2] = {0x9e3779b9U, 0xbb67ae85U};  // Weyl sequences
+};
+
+/// The random bits of a counter become those of `counter` itself.
+[[gnu::always_inline]] inline void philox(const std::uint32_t (&key)[2],
+                                          std::uint32_t (&counter)[4]) {
+  std::uint32_t round_key[2] = {key[0], key[1]};
+  for (int round = 0; round < Philox::kRounds; ++round) {
+    const std::uint64_t first = std::uint64_t{Philox::kMultipliers[0]} * counter[0];
+    const std::uint64_t second = std::uint64_t{Philox::kMultipliers[1]} * counter[2];
+    counter[0] = static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ round_key[0];
+    counter[1] = static_cast<std::uint32_t>(second);
+    counter[2] = static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ round_key[1];
+    counter[3] = static_cast<std::uint32_t>(first);
+    round_key[0] += Philox::kKeySteps[0];
+    round_key[1] += Philox::kKeySteps[1];
+  }
+}
+
+}  // namespace heed

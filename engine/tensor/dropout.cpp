@@ -1,0 +1,43 @@
+#include "engine/tensor/dropout.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "api/heed.h"
+#include "engine/kernels/philox.hpp"
+#include "engine/runtime/error.hpp"
+
+namespace heed {
+
+std::uint32_t resolve_dropout(const char* field, double dropout) {
+  if (!(dropout >= 0 && dropout < 1))
+    refuse("%s is %g; it must be at least 0 and less than 1", field, dropout);
+  if (dropout == 0) return 0;
+  const double values = std::round(dropout * kDropoutValues);
+  return static_cast<std::uint32_t>(std::clamp(values, 1.0, double{kDropoutValues - 1}));
+}
+
+DropoutMask::DropoutMask(std::uint32_t threshold, std::uint64_t seed, std::uint64_t offset)
+    : threshold(threshold), key{0, 0} {
+  if (threshold == 0) return;
+  const std::uint32_t given[2] = {static_cast<std::uint32_t>(seed),
+                                  static_cast<std::uint32_t>(seed >> 32)};
+  std::uint32_t counter[4] = {static_cast<std::uint32_t>(offset),
+                              static_cast<std::uint32_t>(offset >> 32), 0, 0};
+  philox(given, counter);
+  key[0] = counter[0];
+  key[1] = counter[1];
+}
+
+void DropoutMask::show(std::uint32_t batch, std::uint32_t head, std::uint32_t row,
+                       std::uint64_t first_key, std::size_t keys, std::uint8_t* kept) const {
+  for (std::size_t j = 0; j < keys; ++j) {
+    const std::uint64_t at = first_key + j;
+    std::uint32_t words[4] = {static_cast<std::uint32_t>(at / kDropoutKeys), row, head, batch};
+    philox(key, words);
+    const std::uint64_t within = at % kDropoutKeys;
+    kept[j] = (words[within / 4] >> (8 * (within % 4)) & 0xff) < threshold ? 0 : 1;
+  }
+}
+
+}  // namespace heed
