@@ -18,6 +18,7 @@ class Described {
     draw_rows();
     draw_positions();
     draw_options();
+    choose_dropout();
     draw_layouts();
     if (d_.key_heads == d_.query_heads && draw_.one_in(3)) d_.key_heads = 0;
     if (d_.value_features == d_.features && draw_.one_in(3)) d_.value_features = 0;
@@ -233,6 +234,13 @@ class Described {
     if (draw_.one_in(3)) d_.weight_rows = draw_.integer(0, d_.query_length);
   }
 
+  /// It follows from the sizes, so that all else is drawn as without it.
+  void choose_dropout() {
+    constexpr double kSome[] = {0.1, 0.5, 0.25, 0.9, 1e-9, 0.999};
+    if (d_.hard != 0 || (d_.features + d_.key_length) % 6 != 1) return;
+    d_.dropout = kSome[d_.query_length % 6];
+  }
+
   void draw_options_of_scores() {
     d_.scale = 1;
     if (d_.softcap != 0) d_.softcap = draw_.pick<double>({1e-3, 0.5, 4, 30, 1e4});
@@ -282,7 +290,7 @@ class Arrays {
     if (p_.desc.hard == 0 && draw_.one_in(4)) draw_sinks();
     draw_outputs();
     if (draw_.one_in(6)) plant_specials();
-    if (p_.desc.hard == 0 && draw_.one_in(6)) draw_dropout();
+    if (p_.desc.dropout != 0) p_.dropout_seed = draw_.bits(), p_.dropout_offset = draw_.bits();
   }
 
  private:
@@ -483,12 +491,6 @@ class Arrays {
                               ((at[0] * 7 + at[1]) * 301 + at[2] / rows) * 301 + at[3] / keys));
       return block.bits() % 2 == 0 ? 255 : 0;
     });
-  }
-
-  void draw_dropout() {
-    p_.desc.dropout = draw_.pick<double>({0.1, 0.5, 0.25, 0.9, 1e-9, 0.999});
-    p_.dropout_seed = draw_.bits();
-    p_.dropout_offset = draw_.bits();
   }
 
   void draw_sinks() {
