@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "engine/kernels/operands.hpp"
+
 namespace heed {
 
 struct Philox {
@@ -27,5 +29,25 @@ struct Philox {
     round_key[1] += Philox::kKeySteps[1];
   }
 }
+
+/// The keys of one row that dropout takes, as DroppedPairs says.
+struct DroppedKeys {
+  const std::uint32_t (&key)[2];
+  std::uint32_t threshold, row, head, batch;
+  std::uint64_t group = UINT64_MAX;  ///< that `words` are of
+  std::uint32_t words[4] = {};
+
+  // Keys one after the other share a counter. Always inline, as all_keys() is.
+  [[gnu::always_inline]] bool drops(std::uint64_t at) {
+    if (at / kDropoutKeys != group) {
+      group = at / kDropoutKeys;
+      words[0] = static_cast<std::uint32_t>(group);
+      words[1] = row, words[2] = head, words[3] = batch;
+      philox(key, words);
+    }
+    const std::uint64_t within = at % kDropoutKeys;
+    return (words[within / 4] >> (8 * (within % 4)) & 0xff) < threshold;
+  }
+};
 
 }  // namespace heed

@@ -342,18 +342,11 @@ void drop(std::size_t vectors, const DroppedPairs& pairs, const KeyRanges& keys,
   HEED_CONTRACT(keys.hold_for(vectors));
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t r = 0; r < pitch; ++r) {
-    std::uint32_t words[4];
+    DroppedKeys row = {pairs.key, pairs.threshold, pairs.rows[r], pairs.heads[r], pairs.batch};
     Real sum = 0;
-    const std::size_t begin = keys.begin[r / kLanes<Real>];
-    for (std::size_t j = begin; j < keys.end[r / kLanes<Real>]; ++j) {
-      const std::uint64_t key = pairs.first_key + j;
-      const std::uint64_t within = key % kDropoutKeys;
-      if (within == 0 || j == begin) {
-        words[0] = static_cast<std::uint32_t>(key / kDropoutKeys);
-        words[1] = pairs.rows[r], words[2] = pairs.heads[r], words[3] = pairs.batch;
-        philox(pairs.key, words);
-      }
-      const bool falls = (words[within / 4] >> (8 * (within % 4)) & 0xff) < pairs.threshold;
+    const std::size_t end = keys.end[r / kLanes<Real>];
+    for (std::size_t j = keys.begin[r / kLanes<Real>]; j < end; ++j) {
+      const bool falls = row.drops(pairs.first_key + j);
       const Real x = from[j * pitch + r];
       to[j * pitch + r] = falls ? 0 : x * factor;
       if (falls) sum += x;

@@ -31,13 +31,8 @@ DropoutMask::DropoutMask(std::uint32_t threshold, std::uint64_t seed, std::uint6
 
 void DropoutMask::show(std::uint32_t batch, std::uint32_t head, std::uint32_t row,
                        std::uint64_t first_key, std::size_t keys, std::uint8_t* kept) const {
-  for (std::size_t j = 0; j < keys; ++j) {
-    const std::uint64_t at = first_key + j;
-    std::uint32_t words[4] = {static_cast<std::uint32_t>(at / kDropoutKeys), row, head, batch};
-    philox(key, words);
-    const std::uint64_t within = at % kDropoutKeys;
-    kept[j] = (words[within / 4] >> (8 * (within % 4)) & 0xff) < threshold ? 0 : 1;
-  }
+  DroppedKeys dropped = {key, threshold, row, head, batch};
+  for (std::size_t j = 0; j < keys; ++j) kept[j] = dropped.drops(first_key + j) ? 0 : 1;
 }
 
 }  // namespace heed

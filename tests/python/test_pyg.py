@@ -77,12 +77,11 @@ OPTIONS += [dict(heads=2, flow="target_to_source"), dict(heads=2, edge_dim=4, tr
 OPTIONS += [dict(heads=2, edge_dim=4, dtype=x) for x in (torch.float64, torch.bfloat16)]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(map(str, o.values())))
-def test_agrees(options):
-    """With PyTorch Geometric's layer in float64."""
+def check_agrees(options, name="TransformerConv"):
+    """A layer and its gradients, with those of PyTorch Geometric's in float64."""
     options = dict(options)
     training, dtype = options.pop("train", False), options.pop("dtype", torch.float32)
-    theirs, ours = (layer.train(training).to(dtype) for layer in layers(**options))
+    theirs, ours = (x.train(training).to(dtype) for x in layers(name=name, **options))
     given = given_to(options, dtype)
     found = trained(ours, *given)
     assert {x.dtype for x in found if x is not None} == {dtype}
@@ -92,6 +91,12 @@ def test_agrees(options):
     assert heed.torch.report() == {"heed": 1}
     with torch.inference_mode():
         assert_same(ours(*given), found[0])
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(map(str, o.values())))
+def test_agrees(options):
+    """With PyTorch Geometric's layer in float64."""
+    check_agrees(options)
 
 
 BOTH = "GATConv", "GATv2Conv"
@@ -112,16 +117,7 @@ def test_gat_agrees(name, options):
     """As of TransformerConv; GATv2Conv also with one matrix for sources and destinations."""
     options = dict(options, **({"share_weights": True} if name == "shared" else {}))
     name = "GATv2Conv" if name == "shared" else name
-    training, dtype = options.pop("train", False), options.pop("dtype", torch.float32)
-    theirs, ours = (x.train(training).to(dtype) for x in layers(name=name, **options))
-    given = given_to(options, dtype)
-    found = trained(ours, *given)
-    exact = [x.double() if x.is_floating_point() else x for x in given]
-    expected = trained(theirs.double(), *exact)
-    assert_all_close(found, expected, 16 if dtype == torch.bfloat16 else 400)
-    assert heed.torch.report() == {"heed": 1}
-    with torch.inference_mode():
-        assert_same(ours(*given), found[0])
+    check_agrees(options, name)
 
 
 @pytest.mark.parametrize("name", BOTH)

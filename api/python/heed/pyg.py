@@ -48,6 +48,16 @@ _edges = _Kept()  # of the indices of sparse adjacency matrices
 _looped = _Kept()  # of edge_index before layers have added self-loops
 
 
+def _same_at_each_call(kept: _Kept, made_of: Tensor, found: Tensor) -> Tensor:
+    """The tensor that was found first, if it is the same: by it a graph is found again."""
+    known = kept.get(made_of)
+    if known is None or not torch.equal(known, found):
+        with torch.inference_mode(False):  # training may see them later
+            known = found.clone()
+        kept.put(made_of, known)
+    return cast(Tensor, known)
+
+
 def _edges_of(adjacency: Tensor) -> tuple[Tensor, Tensor | None]:
     """The edges of what PyTorch Geometric takes for them, and the features stored with them.
 
@@ -65,11 +75,7 @@ def _edges_of(adjacency: Tensor) -> tuple[Tensor, Tensor | None]:
     else:
         csr = adjacency.layout == torch.sparse_csr
         memory = adjacency.col_indices() if csr else adjacency.row_indices()
-    known = _edges.get(memory)
-    if known is None or not torch.equal(known, found):
-        with torch.inference_mode(False):  # training may see them later
-            known = found.clone()
-        _edges.put(memory, known)
+    known = _same_at_each_call(_edges, memory, found)
     return known, values if values.dim() > 1 else None
 
 
@@ -250,7 +256,9 @@ class _Activated(_Fused):
             return cast(Tensor, plain)
         edges, stored = _edges_of(edge_index)
         if edge_index is not self._given_edges and not is_torch_sparse_tensor(edge_index):
-            edges = self._same_edges(edges)
+            given = self._given_edges
+            given = given.as_tensor() if isinstance(given, EdgeIndex) else given
+            edges = _same_at_each_call(_looped, given, edges)
         edge_attr = self._inputs["edge_attr"]
         edge_attr = stored if edge_attr is None else edge_attr
         if edge_attr is None or self.lin_edge is None:
@@ -274,17 +282,6 @@ class _Activated(_Fused):
             self._weights.set_(weights.to(self._weights.dtype))
         return cast(Tensor, found[: len(targets)])
 
-    def _same_edges(self: Any, edges: Tensor) -> Tensor:
-        """The same tensor at each call for the same edges with self-loops."""
-        given = self._given_edges
-        given = given.as_tensor() if isinstance(given, EdgeIndex) else given
-        known = _looped.get(given)
-        if known is None or not torch.equal(known, edges):
-            with torch.inference_mode(False):  # training may see them later
-                known = edges.clone()
-            _looped.put(given, known)
-        return cast(Tensor, known)
-
     def _reason(self: Any, edge_index: Any, size: Any, inputs: dict[str, Any]) -> str | None:
         sources, targets = self._pair(inputs)
         if targets is None:
@@ -302,8 +299,7 @@ class GATConv(_Activated, _GATConv):  # type: ignore[misc]
 
     All that ``heed.pyg.TransformerConv`` says holds of it: what is PyTorch Geometric's, which
     edges there may be, gradients, and when PyTorch Geometric computes, which is so with
-    ``flow="target_to_source"`` too. Of keys one number per head
-    is read.
+    ``flow="target_to_source"`` too. Of keys one number per head is read.
 
     >>> import torch, heed.pyg, torch_geometric
     >>> layer = torch_geometric.nn.GATConv(3, 4, heads=2, edge_dim=2).eval()
@@ -342,8 +338,7 @@ class GATv2Conv(_Activated, _GATv2Conv):  # type: ignore[misc]
 
     All that ``heed.pyg.TransformerConv`` says holds of it: what is PyTorch Geometric's, which
     edges there may be, gradients, and when PyTorch Geometric computes, which is so with
-    ``flow="target_to_source"`` too. A row of sources is fetched
-    once, for score and sum.
+    ``flow="target_to_source"`` too. A row of sources is fetched once, for score and sum.
 
     >>> import torch, heed.pyg, torch_geometric
     >>> layer = torch_geometric.nn.GATv2Conv(3, 4, heads=2, edge_dim=2).eval()

@@ -415,6 +415,29 @@ def _over_graph(
     return found
 
 
+def _graph_gradients(
+    grad_out: Tensor | None,
+    tensors: tuple[Tensor, ...],
+    edge_index: Tensor,
+    flipped: bool,
+    made: list[Any],
+    **options: Any,
+) -> heed.GraphGradients[Any]:
+    """Fill the arrays that were made for queries, keys, values, edge data and matrix of edges."""
+    grad_query, grad_key, grad_value, grad_edge_data, grad_w_edge, *_ = made
+    return heed.graph_attention_backward(
+        _graph_of(edge_index, len(tensors[0]), flipped, True),
+        *tensors,
+        grad_out=cast(Tensor, grad_out),
+        grad_query=grad_query,
+        grad_key=grad_key,
+        grad_value=grad_value,
+        grad_edge_data=grad_edge_data,
+        grad_w_edge_key=grad_w_edge,
+        **options,
+    )
+
+
 def _settings(w_edge: Tensor | None, edge_data: Tensor | None) -> dict[str, Any]:
     """What edges have, and where to compute."""
     return {
@@ -452,15 +475,9 @@ def _attend_graph_fake(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Te
 
 def _fill_graph_gradients(*args: Any) -> None:
     grad_out, query, key, value, edge_data, w_edge, edge_index, flipped, made = args
-    grad_query, grad_key, grad_value, grad_edge_data, grad_w_edge, _ = made
-    found = heed.graph_attention_backward(
-        *(_graph_of(edge_index, len(query), flipped, True), query, key, value),
-        grad_out=grad_out,
-        grad_query=grad_query,
-        grad_key=grad_key,
-        grad_value=grad_value,
-        grad_edge_data=grad_edge_data,
-        grad_w_edge_key=grad_w_edge,
+    grad_w_edge = made[4]
+    found = _graph_gradients(
+        *(grad_out, (query, key, value), edge_index, flipped, made),
         grad_w_edge_value=grad_w_edge is not False,
         **_settings(w_edge, edge_data),
     )
@@ -496,9 +513,8 @@ def _score_settings(
         "score": "sum" if score_weights is None else "additive",
         "slope": slope,
         "score_weights": score_weights,
-        "edge_data": edge_data,
-        "w_edge_key": w_edge,
-        "context": _context_of(torch.get_num_threads()),
+        **_settings(w_edge, edge_data),
+        "w_edge_value": None,
     }
 
 
@@ -529,16 +545,9 @@ def _attend_activated(*args: Any) -> Tensor:
 def _fill_activated_gradients(*args: Any) -> None:
     grad_out, query, key, value, edge_data, w_edge, *rest, made = args
     score_weights, edge_index, flipped, slope = rest
-    grad_query, grad_key, grad_value, grad_edge_data, grad_w_edge, grad_weights, _ = made
-    heed.graph_attention_backward(
-        *(_graph_of(edge_index, len(query), flipped, True), query, key, value),
-        grad_out=grad_out,
-        grad_query=grad_query,
-        grad_key=grad_key,
-        grad_value=grad_value,
-        grad_edge_data=grad_edge_data,
-        grad_w_edge_key=grad_w_edge,
-        grad_score_weights=grad_weights,
+    _graph_gradients(
+        *(grad_out, (query, key, value), edge_index, flipped, made),
+        grad_score_weights=made[5],
         **_score_settings(edge_data, w_edge, score_weights, slope),
     )
 
