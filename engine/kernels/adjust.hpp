@@ -67,14 +67,15 @@ template <class Real>
       scores[j * pitch + r] = with_addend(scores[j * pitch + r], rows[r][j], factor);
 }
 
-template <class V, std::size_t W, class Real = RealOf<V>>
-void add_rows(Real* scores, std::size_t keys, const Real* const* rows, std::size_t row_count,
-              Real factor) {
+/// add_rows() for panels of any width: what takes time is to transpose.
+template <class V, class Real = RealOf<V>>
+[[gnu::noinline]] void add_rows_to(Real* scores, std::size_t pitch, std::size_t keys,
+                                   const Real* const* rows, std::size_t row_count, Real factor) {
   constexpr std::size_t n = kLanes<V>;
   const V excluded(-kInfinity<Real>);
   // Missing rows add 0 * -0, which leaves every score as it is, -0 included.
-  alignas(kAlignment) Real factors[W * n];
-  for (std::size_t r = 0; r < W * n; ++r) factors[r] = r < row_count ? factor : Real{-0.0};
+  alignas(kAlignment) Real factors[kMaxPanel];
+  for (std::size_t r = 0; r < pitch; ++r) factors[r] = r < row_count ? factor : Real{-0.0};
   for (std::size_t r0 = 0; r0 < row_count; r0 += n) {
     const std::size_t present = row_count - r0 < n ? row_count - r0 : n;
     const V times = load<V>(factors + r0);
@@ -85,21 +86,27 @@ void add_rows(Real* scores, std::size_t keys, const Real* const* rows, std::size
       unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
         if (j + i >= keys) return;
         // Not fused: a product that overflows is cut to the lowest finite number first.
-        const V sum = load<V>(scores + (j + i) * W * n + r0) +
+        const V sum = load<V>(scores + (j + i) * pitch + r0) +
                       at_least(V(kNoRowMax<Real>), square[i] * times);
         special = multiply_add(sum, V(Real{0}), special);
         square[i] = xsimd::select(square[i] == excluded, excluded, sum);
       });
       if (__builtin_expect(!xsimd::all(special == V(Real{0})), false)) {
-        add_far_rows(scores + r0, W * n, j, j + n < keys ? j + n : keys, rows + r0, present,
+        add_far_rows(scores + r0, pitch, j, j + n < keys ? j + n : keys, rows + r0, present,
                      factor);
         continue;
       }
       unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
-        if (j + i < keys) store<V>(scores + (j + i) * W * n + r0, square[i]);
+        if (j + i < keys) store<V>(scores + (j + i) * pitch + r0, square[i]);
       });
     }
   }
+}
+
+template <class V, std::size_t W, class Real = RealOf<V>>
+void add_rows(Real* scores, std::size_t keys, const Real* const* rows, std::size_t row_count,
+              Real factor) {
+  add_rows_to<V>(scores, W * kLanes<V>, keys, rows, row_count, factor);
 }
 
 /// Transposes the bytes from rows[r] + j on of each of n rows, sizeof(Real) of them as one number:

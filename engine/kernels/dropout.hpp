@@ -69,16 +69,19 @@ HEED_INLINE void draw_bytes(const DroppedPairs& pairs, std::size_t row, std::uin
   }
 }
 
-template <class V, std::size_t W, class Real = RealOf<V>>
-void drop(const DroppedPairs& pairs, const KeyRanges& keys, const Real* from, Real factor, Real* to,
-          Real* dropped) {
-  HEED_CONTRACT(keys.hold_for(W));
+/// drop() for any number of vectors: what takes time are bits, which one vector needs as another.
+template <class V, class Real = RealOf<V>>
+[[gnu::noinline]] void drop_pairs(std::size_t vectors, const DroppedPairs& pairs,
+                                  const KeyRanges& keys, const Real* from, Real factor, Real* to,
+                                  Real* dropped) {
+  HEED_CONTRACT(keys.hold_for(vectors));
   using Bits = BitsOf<V>;
   constexpr std::size_t n = kLanes<V>;
+  const std::size_t pitch = vectors * n;
   // As byte_is_zero() compares: bytes at the end of the mantissa of 1.
   const Bits one = to_bits(V(Real{1}));
   const V threshold = from_bits<V>(Bits(pairs.threshold) | one);
-  for (std::size_t w = 0; w < W; ++w) {
+  for (std::size_t w = 0; w < vectors; ++w) {
     V sum(Real{0});
     const std::uint64_t end = pairs.first_key + keys.end[w];
     for (std::uint64_t key = pairs.first_key + keys.begin[w]; key < end;) {
@@ -87,19 +90,25 @@ void drop(const DroppedPairs& pairs, const KeyRanges& keys, const Real* from, Re
       const std::uint64_t last = std::min<std::uint64_t>(end - group * kDropoutKeys, kDropoutKeys);
       alignas(kAlignment) typename Bits::value_type words[4][n];
       draw_bytes<V>(pairs, w * n, static_cast<std::uint32_t>(group), words);
-      const std::size_t at = ((group * kDropoutKeys - pairs.first_key) * W + w) * n;
+      const std::size_t at = ((group * kDropoutKeys - pairs.first_key) * vectors + w) * n;
       unroll<kDropoutKeys>([&](auto k) HEED_INLINE_LAMBDA {
         if (k < first || k >= last) return;
         const Bits byte = (Bits::load_aligned(words[k / 4]) >> (8 * (k % 4))) & Bits(0xff);
         const auto falls = from_bits<V>(byte | one) < threshold;
-        const V x = load<V>(from + (at + k * W * n));
-        store<V>(to + (at + k * W * n), xsimd::select(falls, V(Real{0}), x * V(factor)));
+        const V x = load<V>(from + (at + k * pitch));
+        store<V>(to + (at + k * pitch), xsimd::select(falls, V(Real{0}), x * V(factor)));
         if (dropped != nullptr) sum = sum + xsimd::select(falls, x, V(Real{0}));
       });
       key = group * kDropoutKeys + last;
     }
     if (dropped != nullptr) store<V>(dropped + w * n, load<V>(dropped + w * n) + sum);
   }
+}
+
+template <class V, std::size_t W, class Real = RealOf<V>>
+void drop(const DroppedPairs& pairs, const KeyRanges& keys, const Real* from, Real factor, Real* to,
+          Real* dropped) {
+  drop_pairs<V>(W, pairs, keys, from, factor, to, dropped);
 }
 
 }  // namespace

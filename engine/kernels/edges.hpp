@@ -136,7 +136,10 @@ void edge_scores_in(const EdgeRows& rows, std::size_t edges, const Real* query, 
       using Lanes = decltype(zero);
       constexpr std::size_t n = kLanes<Lanes>;
       with_vectors_of_head<V, Lanes>(features / n, [&](auto m) HEED_INLINE_LAMBDA {
-        in_sizes<(n < 8 ? n : 8), (n < 4 ? n : 4), 1>(
+        // Elements that are converted take longer than 8 heads together save, unless heads are
+        // short.
+        constexpr std::size_t most = std::is_same_v<decltype(element), Real> || m == 1 ? 8 : 4;
+        in_sizes<(n < most ? n : most), (n < 4 ? n : 4), 1>(
             heads, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
               score_heads<Lanes, decltype(element), some, m>(
                   rows.from_head(static_cast<std::int64_t>(h)), edges, query + h * features,

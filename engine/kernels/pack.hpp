@@ -99,8 +99,8 @@ void finish(const Real* accumulators, const Real* row_sum, std::size_t features,
   // other rows are in most tensors.
   const std::size_t second = streams ? n - misaligned<V>(out_rows[0]) : n;
   prefetch_rows<1>(out_rows, 0, row_count < n ? row_count : n, prefetched);
-  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
-    constexpr std::size_t r0 = w * n;
+  for (std::size_t w = 0; w < W; ++w) {
+    const std::size_t r0 = w * n;
     const std::size_t present = row_count > r0 ? row_count - r0 : 0;
     prefetch_rows<1>(out_rows, r0 + n, row_count < r0 + 2 * n ? row_count : r0 + 2 * n, prefetched);
     for (std::size_t begin = 0; begin < whole && present > 0; begin += begin == 0 ? second : n) {
@@ -119,7 +119,7 @@ void finish(const Real* accumulators, const Real* row_sum, std::size_t features,
           square[r].store_unaligned(to);
       });
     }
-  });
+  }
   if (streams) end_streams<V>();
   for (std::size_t x = whole; x < features; ++x) {
     const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(x) * feature_stride;
