@@ -451,8 +451,9 @@ void sum_rows_of(const StoredRows& rows, const Real* weights, std::size_t pitch,
     for (std::size_t i = 0; i < H; ++i) {
       totals[h + i] += paired.total(i);
       if (!paired.rounds(i))
-        heed::row_values<V>(rows, weights + h + i, pitch, 1, to + i * order.padded(),
-                            totals + h + i);
+        sum_queries<V, typename Words::Element, 1>(rows, weights + h + i, pitch, true,
+                                                   to + i * order.padded(), order.padded(),
+                                                   totals + h + i);
     }
   });
 }

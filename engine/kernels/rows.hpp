@@ -258,28 +258,33 @@ void sum_features(const StoredRows& rows, std::size_t x, const Real* weights, st
   });
 }
 
+/// row_values() of H queries, whose sums lie `stride` apart.
+template <class V, class Element, std::size_t H, class Real = RealOf<V>>
+HEED_INLINE void sum_queries(const StoredRows& rows, const Real* weights, std::size_t pitch,
+                             bool prefetches, Real* sums, std::size_t stride, Real* totals) {
+  constexpr std::size_t n = kLanes<V>;
+  // As many sums as registers have room for beside the weights.
+  constexpr std::size_t registers = kIsAvx512<V> ? 16 : 8;
+  constexpr std::size_t M = H == 1 ? 8 : registers / H;
+  const auto sum = [&](auto m, std::size_t x, std::size_t place) HEED_INLINE_LAMBDA {
+    sum_features<V, Element, H, m>(rows, x, weights, pitch, prefetches, sums + place, stride,
+                                   place == 0 ? totals : nullptr);
+  };
+  in_sizes<M, (M > 2 ? M / 2 : 1), 1>(
+      rows.features / n, [&](auto m, std::size_t v) HEED_INLINE_LAMBDA { sum(m, v * n, v * n); });
+  if (rows.features % n != 0)
+    sum(std::integral_constant<std::size_t, 1>{}, rows.features - n, stride - n);
+}
+
 template <class V, class Real = RealOf<V>>
 void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, std::size_t queries,
                 Real* sums, Real* totals) {
   HEED_CONTRACT(rows.hold_for(kLanes<V>) && pitch >= queries);
-  constexpr std::size_t n = kLanes<V>;
-  const std::size_t stride = RowOrder{n, rows.features}.padded();
+  const std::size_t stride = RowOrder{kLanes<V>, rows.features}.padded();
   with_stored_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
     each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
-      constexpr std::size_t H = some;
-      // As many sums as registers have room for beside the weights.
-      constexpr std::size_t registers = kIsAvx512<V> ? 16 : 8;
-      constexpr std::size_t M = H == 1 ? 8 : registers / H;
-      const auto sum = [&](auto m, std::size_t x, std::size_t place) HEED_INLINE_LAMBDA {
-        sum_features<V, decltype(element), H, m>(rows, x, weights + h, pitch, h == 0,
-                                                 sums + h * stride + place, stride,
-                                                 place == 0 ? totals + h : nullptr);
-      };
-      in_sizes<M, (M > 2 ? M / 2 : 1), 1>(rows.features / n,
-                                          [&](auto m, std::size_t v)
-                                              HEED_INLINE_LAMBDA { sum(m, v * n, v * n); });
-      if (rows.features % n != 0)
-        sum(std::integral_constant<std::size_t, 1>{}, rows.features - n, stride - n);
+      sum_queries<V, decltype(element), some>(rows, weights + h, pitch, h == 0, sums + h * stride,
+                                              stride, totals + h);
     });
   });
 }

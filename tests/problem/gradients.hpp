@@ -46,9 +46,9 @@ class GradientProblem {
     desc_.accumulate = 1;
     Random random(seed);
     for (const Of of : all()) {
-      before_[of].reset();
+      before_[of] = std::optional<Tensor>(gradients[of]);
       if (!gradients[of]) continue;
-      Tensor& before = before_[of].emplace(*gradients[of]);
+      Tensor& before = *before_[of];
       before.clear();
       before.each([&](const Axes& at) {
         if (owns(of, at[2])) before.set(at, random.normal());
