@@ -35,6 +35,7 @@ LOG = COPY / "log"
 LONGEST = 900  # seconds of a program on full sweeps: what takes longer goes round in circles
 PATIENCE = 10  # times what a program takes on small sweeps without a mutant
 MOST_MEMORY = 8 << 30
+UNCOMPILED = []  # mutants that say nothing
 
 
 class Failure(Exception):
@@ -90,14 +91,14 @@ def copy_sources():
 
 def isas():
     """The instruction sets whose kernels are built beside the scalar ones: one for vectors, and
-    that of pairs where the CPU has it."""
+    where the CPU has it that of pairs too, whose kernels take most of the time."""
     try:
         cpu = pathlib.Path("/proc/cpuinfo").read_text()
     except OSError:
-        return ""
+        return [""]
     vectors = next((isa for flag, isa in ((" avx2", "avx2"), (" sse2", "sse2"), (" asimd", "neon"))
                     if flag in cpu), "")
-    return f"{vectors};avx512bf16" if " avx512_bf16" in cpu else vectors
+    return [vectors, f"{vectors};avx512bf16"] if " avx512_bf16" in cpu else [vectors]
 
 
 def build(programs):
@@ -108,10 +109,13 @@ def build(programs):
         return subprocess.run(command, stdout=log, stderr=log).returncode == 0
 
 
-def configure():
+def configure(wanted):
+    """Turns to the tree of these instruction sets."""
+    global TREE
+    TREE = COPY / f"tree-{wanted.replace(';', '-')}"
     if (TREE / "build.ninja").exists():
         return
-    options = ["-DCMAKE_BUILD_TYPE=Release", f"-DHEED_ISAS={isas()}", "-DHEED_CBLAS=OFF",
+    options = ["-DCMAKE_BUILD_TYPE=Release", f"-DHEED_ISAS={wanted}", "-DHEED_CBLAS=OFF",
                "-DHEED_BUILD_PERF=OFF", "-DHEED_BUILD_EXAMPLES=OFF", "-DHEED_BUILD_TESTS=ON"]
     with open(LOG, "ab") as log:
         command = ["cmake", "-S", SOURCES, "-B", TREE, "-G", "Ninja", *options]
@@ -171,11 +175,30 @@ def try_mutant(mutant, place, seconds):
     path.write_text(original[:begin] + mutant.instead + original[end:])
     try:
         if not build(mutant.programs):
-            raise Failure(f"{mutant.name} does not compile; {LOG} says why")
+            UNCOMPILED.append(mutant)
+            return True, f"by the compiler, which should not be; {LOG} says why"
         how = killer(mutant.programs, seconds)
     finally:
         path.write_text(original)
     return how is not None, how or f"not by {', '.join(mutant.programs)}"
+
+
+def try_all(mutants, wanted, found, numbers):
+    """Those that survive with kernels of these instruction sets."""
+    if not mutants:
+        return []
+    configure(wanted)
+    healthy = check_healthy(sorted({program for mutant in mutants for program in mutant.programs}))
+    survivors = []
+    for mutant in mutants:
+        begin = time.monotonic()
+        killed, how = try_mutant(mutant, found[mutant], healthy)
+        seconds = time.monotonic() - begin
+        if not killed:
+            survivors.append(mutant)
+        print(f"{numbers[mutant]:3} of {len(numbers)}  {'killed  ' if killed else 'SURVIVES'} "
+              f"{mutant.name:20} {seconds:4.0f} s  {how}", flush=True)
+    return survivors
 
 
 def check_healthy(programs):
@@ -233,22 +256,20 @@ def main(arguments):
     COPY.mkdir(parents=True, exist_ok=True)
     LOG.write_bytes(b"")
     copy_sources()
-    configure()
     found = places(mutants, SOURCES)
-    healthy = check_healthy(sorted({program for mutant in mutants for program in mutant.programs}))
-    survivors = []
-    for number, mutant in enumerate(mutants, 1):
-        begin = time.monotonic()
-        killed, how = try_mutant(mutant, found[mutant], healthy)
-        seconds = time.monotonic() - begin
-        if not killed:
-            survivors.append(mutant)
-        print(f"{number:3} of {len(mutants)}  {'killed  ' if killed else 'SURVIVES'} "
-              f"{mutant.name:20} {seconds:4.0f} s  {how}", flush=True)
+    numbers = {mutant: number for number, mutant in enumerate(mutants, 1)}
+    vectors, *pairs = isas()
+    # Kernels of pairs are tried where there are some, and so is what survives without them.
+    of_pairs = [mutant for mutant in mutants if pairs and "pairs" in found[mutant][0].name]
+    survivors = try_all([mutant for mutant in mutants if mutant not in of_pairs], vectors, found, numbers)
+    if pairs:
+        survivors = try_all(of_pairs + survivors, pairs[0], found, numbers)
     print(f"{len(mutants) - len(survivors)} of {len(mutants)} mutants killed")
     for mutant in survivors:
         print(f"  {mutant.name} survives: {mutant.breaks}")
-    return 1 if survivors else 0
+    for mutant in UNCOMPILED:
+        print(f"  {mutant.name} does not compile")
+    return 2 if UNCOMPILED else 1 if survivors else 0
 
 
 if __name__ == "__main__":
