@@ -20,7 +20,7 @@ namespace {
 bool always() { return true; }
 bool everywhere(const CpuName& /*cpu*/) { return true; }
 
-#if defined(HEED_ISA_AVX2)
+#if defined(HEED_ISA_AVX2) || defined(HEED_ISA_AVX512)
 /// The answer of CPUID for a leaf; all 0 where the CPU does not know it.
 struct Answer {
   unsigned a = 0, b = 0, c = 0, d = 0;
