@@ -81,6 +81,11 @@ class Values {
           "check: %s, read as %s, holds numbers as another type would leave them, of magnitudes "
           "%.3g to %.3g; is its dtype right?",
           name, name_of(tensor_.layout.type), smallest_, largest_);
+    if (tensor_.odd == Odd::kOfBias && ones_ > 0 && ones_ < all_ && ones_ + zeros_ == all_)
+      tell(
+          "check: %s holds nothing but ones and zeros, as a mask does; a bias is added to the "
+          "scores, and excludes what is -inf in it",
+          name);
   }
 
  private:
@@ -88,11 +93,13 @@ class Values {
     ++all_;
     const double magnitude = std::fabs(x);
     if (!std::isfinite(x)) {
-      if (std::isinf(x) && x < 0 && tensor_.odd == Odd::kNotFiniteUnlessMasked) return;
+      if (std::isinf(x) && x < 0 && tensor_.odd != Odd::kNotFinite) return;
       if (nan_ + infinite_ == 0) std::copy_n(place, 4, first_);
       ++(std::isnan(x) ? nan_ : infinite_);
       return;
     }
+    zeros_ += x == 0 ? 1 : 0;
+    ones_ += x == 1 ? 1 : 0;
     if (x == 0) return;
     smallest_ = nonzero_ == 0 ? magnitude : std::min(smallest_, magnitude);
     largest_ = std::max(largest_, magnitude);
@@ -135,7 +142,9 @@ class Values {
   std::int64_t nan_ = 0;
   std::int64_t infinite_ = 0;
   std::int64_t first_[4] = {};  ///< place of the first of them
-  std::int64_t nonzero_ = 0;    ///< and finite
+  std::int64_t zeros_ = 0;
+  std::int64_t ones_ = 0;
+  std::int64_t nonzero_ = 0;  ///< and finite
   std::int64_t negative_ = 0;
   std::int64_t unlikely_ = 0;
   double smallest_ = 0;

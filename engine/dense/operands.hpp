@@ -121,7 +121,7 @@ inline constexpr Operand<Problem> kAttentionOperands[] = {
     option(SCALES(value_scales), value_scale_axes).only(kValuesAreScaled).told(),
     output(TENSOR(out), out_axes),
     option(TENSOR(mask), score_axes),
-    option(TENSOR(bias), score_axes).told(Odd::kNotFiniteUnlessMasked),
+    option(TENSOR(bias), score_axes).told(Odd::kOfBias),
     option(VECTOR(key_lengths), sequence_axes),
     option(VECTOR(first_keys), sequence_axes),
     option(VECTOR(cu_seqlens_q), offset_axes).only(kQueriesArePacked),

@@ -107,7 +107,7 @@ inline constexpr Operand<GraphProblem> kGraphOperands[] = {
     input(TENSOR(edge_data), edge_data_axes).only(kHasEdgeData).with(Types::kArithmetic),
     option(TENSOR(w_edge_key), edge_matrix_axes<kToKeys>).only(kHasEdgeData).told(),
     option(TENSOR(w_edge_value), edge_matrix_axes<kToValues>).only(kHasEdgeData).told(),
-    option(TENSOR(edge_bias), edge_number_axes).told(Odd::kNotFiniteUnlessMasked),
+    option(TENSOR(edge_bias), edge_number_axes).told(Odd::kOfBias),
     input(VECTOR(head_weights), head_axes).only(kWeighsHeads),
     input(VECTOR(score_weights), bias_axes<kToKeys>).only(kWeighsFeatures),
     output(TENSOR(out), out_axes),

@@ -109,7 +109,12 @@ enum class Types {
 };
 
 /// The values in it that the audit tells of.
-enum class Odd { kNone, kNotFinite, kNotFiniteUnlessMasked };
+enum class Odd {
+  kNone,
+  kNotFinite,
+  kNotFiniteUnlessMasked,  ///< -inf is usual
+  kOfBias,                 ///< likewise; and nothing but ones and zeros, as of a mask
+};
 
 /// When a problem has a tensor.
 template <class Problem>

@@ -97,6 +97,10 @@ const Changes kDense = {
        const unsigned char nan = 0xff;
        std::memcpy(form.own("args.value").at(70), &nan, 1);
      }},
+    {"ones and zeros",
+     [](Form& form) {
+       for (int i = 0; i < 8; ++i) form.tensor("args.bias").set(i, i < 5 ? "1" : "0");
+     }},
     {"mask of float32",
      [](Form& form) {
        form.apply("args.mask = own");
@@ -178,6 +182,12 @@ TEST_CASE("checked: what looks odd is told", "[check][files]") {
     desc.bias.batch desc.bias.heads desc.bias.rows = 1, args.bias = own, args.bias[7] = -inf => fine
     desc.bias.batch desc.bias.heads desc.bias.rows = 1, args.bias = own, args.bias[7] = inf
       => told args.bias holds 0 NaN and 1 inf among 8 numbers, the first at | key 7
+    desc.bias.batch desc.bias.heads desc.bias.rows = 1, args.bias = own, ones and zeros
+      => told args.bias holds nothing but ones and zeros, as a mask does
+    desc.bias.batch desc.bias.heads desc.bias.rows = 1, args.bias = own, ones and zeros,
+      args.bias[7] = -inf => fine
+    desc.bias.batch desc.bias.heads desc.bias.rows = 1, args.bias = own, ones and zeros,
+      args.bias[4] = 0.5 => fine
     large values => told args.out holds | 96 inf among 96 numbers
     desc.key.dtype = bf16, key of f16 => told args.key, read as bf16 | is its dtype right?
     desc.key.dtype = f16, key of bf16 => told args.key, read as f16 | is its dtype right?
