@@ -106,7 +106,7 @@ heed_status heed_mpi_place(uint32_t placement, int64_t length, int ranks, int ra
     required(rows, "rows");
     if (placement > HEED_MPI_ZIGZAG)
       refuse("placement", placement, "HEED_MPI_CONTIGUOUS (0) or HEED_MPI_ZIGZAG (1)");
-    if (length < 0 || length > kMost) refuse("length", length, "0 to 1099511627776");
+    if (length < 0 || length > kMost) refuse("length", length, "0 to 2^40");
     if (ranks < 1) refuse("ranks", ranks, "at least 1");
     if (rank < 0 || rank >= ranks) refuse("rank", rank, "0 to ranks - 1");
     heed::mpi::place(placement, length, ranks, rank, rows);

@@ -84,11 +84,21 @@ void resolve_base(const char* field, const heed_rotary& given, Rotary& r) {
   r.last_position = kLastPosition;
 }
 
+/// For messages.
+Text last_position_of(const Rotary& rotary) {
+  Text text;
+  if (rotary.last_position == kLastPosition)
+    text.add("2^40");
+  else
+    text.add("%lld", lld(rotary.last_position));
+  return text;
+}
+
 /// Throws unless rows may stand there; `field` is as in "desc.position".
 void check_position(const char* field, const Rotary& rotary, std::int64_t position) {
   if (!rotary.has(position))
-    refuse("%s is %lld; it must be 0 to %lld%s", field, lld(position), lld(rotary.last_position),
-           rotary.base == 0 ? ", which the tables have" : "");
+    refuse("%s is %lld; it must be 0 to %s%s", field, lld(position),
+           last_position_of(rotary).c_str(), rotary.base == 0 ? ", which the tables have" : "");
 }
 
 /// A cosine and a sine take as long as turning so many values.
@@ -108,8 +118,7 @@ Rotary resolve_rotary(const char* field, const heed_rotary& given, std::int64_t 
   r.pairs = given.pairs;
   r.features = resolve_features(field, given.features, row_features);
   if (given.table_rows < 0 || given.table_rows > kLastPosition + 1)
-    refuse("%s.table_rows is %lld; it must be 0 to %lld", field, lld(given.table_rows),
-           lld(kLastPosition) + 1);
+    refuse("%s.table_rows is %lld; it must be 0 to 2^40 + 1", field, lld(given.table_rows));
   given.table_rows > 0 ? resolve_tables(field, given, r) : resolve_base(field, given, r);
   return r;
 }
@@ -178,8 +187,8 @@ void Positions::check_rows(std::int64_t i, std::int64_t t, std::int64_t count) c
   if (__builtin_add_overflow(t, offset, &first) ||
       __builtin_add_overflow(t + count - 1, offset, &last) || !rotary.has(first) ||
       !rotary.has(last))
-    refuse("desc.position_offset is %lld; rows that lie at %lld to %lld must stand at 0 to %lld",
-           lld(offset), lld(t), lld(t + count - 1), lld(rotary.last_position));
+    refuse("desc.position_offset is %lld; rows that lie at %lld to %lld must stand at 0 to %s",
+           lld(offset), lld(t), lld(t + count - 1), last_position_of(rotary).c_str());
 }
 
 RotateProblem validate(const heed_rotate_desc& d) {

@@ -127,7 +127,7 @@ void check_no_heads(const char* field, const heed_layout& given) {
 void check_size(const char* field, std::int64_t value, std::int64_t low) {
   constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
   if (value < low || value > kMaxSize)
-    refuse("desc.%s is %lld; it must be %lld to %lld", field, lld(value), lld(low), lld(kMaxSize));
+    refuse("desc.%s is %lld; it must be %lld to 2^40", field, lld(value), lld(low));
 }
 
 void check_choice(const char* field, std::uint32_t value, const char* kind, int most) {

@@ -28,13 +28,13 @@ void refused(heed_status status, const std::string& words,
 TEST_CASE("a cache has sizes that make sense", "[refused][cache]") {
   check_refused("cache", R"(
     desc.layers | desc.value_features | desc.sequences = -1 | least | -2^40 | 2^40+1 | most
-      => must be 0 to 1099511627776
+      => must be 0 to 2^40
     desc.key_heads | desc.features | desc.pages = -1 | 0 | least | 2^40+1 | most
-      => must be 1 to 1099511627776
+      => must be 1 to 2^40
     desc.dtype = 7 | 99 | 4294967295 => must be a heed_dtype, 0 to 6
     desc.rotary.pairs = 3 | 99 | 4294967295 => must be a heed_rotary_pairs, 0 to 2
     desc.dtype = f64 => must be another than HEED_DTYPE_F64 (2): the arithmetic is float32
-    desc.page_rows = -16 | 15 => must be 16 to 1099511627776
+    desc.page_rows = -16 | 15 => must be 16 to 2^40
     desc.page_rows = 17 => must be a multiple of 16
     desc.pages = 2^31 => must be at most 2147483647
     desc.sequences = 1048577 => must be at most 1048576
@@ -62,7 +62,7 @@ TEST_CASE("a cache has sizes that make sense", "[refused][cache]") {
 
 TEST_CASE("rows to append, and where they stand", "[refused][cache]") {
   check_refused("append", R"(
-    desc.rows = -1 | least | -2^40 | 2^40+1 | most => must be 0 to 1099511627776
+    desc.rows = -1 | least | -2^40 | 2^40+1 | most => must be 0 to 2^40
     desc.layer = -1 | 2 => must be 0 to 1, for the cache's layers
     desc.position_offset = 1 => must be 0 without rotary embedding
     desc.positions = given => must be NULL: the cache has no rotary embedding
@@ -78,10 +78,10 @@ TEST_CASE("rows to append, and where they stand", "[refused][cache]") {
       2147483627 more rows take 134217726 pages; 0 of the cache's 3 are free
     with turn:
     desc.position_offset = -1 | 2^40-1 | most
-      => ; rows that lie at 0 to 2 must stand at 0 to 1099511627776
+      => ; rows that lie at 0 to 2 must stand at 0 to 2^40
     with positions:
     desc.position_offset = 1 => must be 0 with desc.positions
-    desc.positions[2] = -1 => must be 0 to 1099511627776
+    desc.positions[2] = -1 => must be 0 to 2^40
     with tables:
     desc.position_offset = 23 => ; rows that lie at 0 to 2 must stand at 0 to 24
     desc.position_offset = 22 => ok
@@ -105,7 +105,7 @@ TEST_CASE("attention over a cache, what that knows itself, and where queries sta
           "[refused][cache]") {
   check_refused("cache attention", R"(
     desc.attention->batch | desc.attention->key_length = -1 | least | -2^40 | 2^40+1 | most
-      => must be 0 to 1099511627776
+      => must be 0 to 2^40
     desc.layer = 2 => must be 0 to 1, for the cache's layers
     desc.sequences = NULL => desc.sequences is NULL; desc.attention->batch is 2
     desc.attention->key_length = 19 => must be 0 or at least 20, the rows of desc.sequences[0]
@@ -128,15 +128,15 @@ TEST_CASE("attention over a cache, what that knows itself, and where queries sta
     desc.attention->batch = 0, desc.sequences args.query args.out args.lse = NULL
       => ok, nothing to do
     with turn:
-    desc.position_offset = -3 => ; rows that lie at 2 to 4 must stand at 0 to 1099511627776
+    desc.position_offset = -3 => ; rows that lie at 2 to 4 must stand at 0 to 2^40
     desc.position_offset = 2^40-18
-      => ; rows that lie at 17 to 19 must stand at 0 to 1099511627776
+      => ; rows that lie at 17 to 19 must stand at 0 to 2^40
     with positions:
     desc.positions = +4 => must be a multiple of 8
     desc.position_offset = 1 => must be 0 with desc.positions
-    desc.positions[5] = 2^40+1 => must be 0 to 1099511627776
+    desc.positions[5] = 2^40+1 => must be 0 to 2^40
     with positions, pack_queries:
-    desc.positions[1] = -1 => must be 0 to 1099511627776
+    desc.positions[1] = -1 => must be 0 to 2^40
     args.cu_seqlens_q[1] = 7 => must be 1 to 6
     desc.positions[0] = -1, desc.positions[5] = -1 => ok
   )");

@@ -9,9 +9,9 @@ TEST_CASE("sizes of dense attention have bounds, and go with each other and with
   check_refused("dense", R"(
     desc.batch | desc.query_heads | desc.key_heads | desc.query_length | desc.key_length
       | desc.packed_queries | desc.packed_keys | desc.pages = -1 | least | -2^40 | 2^40+1 | most
-      => must be 0 to 1099511627776
-    desc.features = -1 | 0 | least | -2^40 | 2^40+1 | most => must be 1 to 1099511627776
-    desc.value_features = -1 | 2^40+1 => must be 1 to 1099511627776
+      => must be 0 to 2^40
+    desc.features = -1 | 0 | least | -2^40 | 2^40+1 | most => must be 1 to 2^40
+    desc.value_features = -1 | 2^40+1 => must be 1 to 2^40
     desc.query_heads = 1 | 3 => must be a multiple of desc.key_heads, 2
     desc.key_heads = 3 => desc.query_heads is 4; it must be a multiple of desc.key_heads, 3
     desc.key_heads = 8 => desc.query_heads is 4; it must be a multiple of desc.key_heads, 8
@@ -320,11 +320,11 @@ TEST_CASE("pages are whole, and every entry of the table that is needed is one o
     desc.block_table_stride = 1 => must be 0 with desc.pages 0
     args.block_table = given => must be NULL with desc.pages 0
     with page:
-    desc.page_rows = 0 | 15 => must be 16 to 1099511627776
+    desc.page_rows = 0 | 15 => must be 16 to 2^40
     desc.page_rows = 24 => must be a multiple of 16
     desc.pages = 2^31 => must be at most 2147483647: entries of the block table are int32
     desc.packed_keys = 10 => with desc.pages 3; it must be 0: keys lie in pages
-    desc.block_table_stride = -1 => must be 1 to 1099511627776
+    desc.block_table_stride = -1 => must be 1 to 2^40
     desc.batch desc.block_table_stride = 2^31
       => desc.batch is 2147483648, desc.block_table_stride is 2147483648; the block table overflows
       an address

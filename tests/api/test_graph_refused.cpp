@@ -12,7 +12,7 @@ TEST_CASE("nodes are counted by int32, and edges are given in one way", "[refuse
     desc.nodes = 0 => desc.sources[0] is 3; desc.nodes is 0
     desc.source_nodes = -1 | 2^31 => must be 0 to 2147483647
     desc.source_nodes = 3 => desc.sources[0] is 3; it must be 0 to 2
-    desc.edges = -1 | least | -2^40 | 2^40+1 | most => must be 0 to 1099511627776
+    desc.edges = -1 | least | -2^40 | 2^40+1 | most => must be 0 to 2^40
     desc.sources = NULL => ; desc.edges is 6
     desc.destinations = NULL
       => desc.destinations and desc.offsets are both NULL; desc.edges is 6
@@ -83,10 +83,10 @@ TEST_CASE("sizes and choices over graphs have bounds, and rows of all heads fit 
           "[refused][graph]") {
   check_refused("graph attention", R"(
     desc.heads | desc.features = -1 | 0 | least | -2^40 | 2^40+1 | most
-      => must be 1 to 1099511627776
-    desc.edge_width = -1 | least | 2^40+1 | most => must be 0 to 1099511627776
-    desc.value_features | desc.steps = -1 | 2^40+1 => must be 1 to 1099511627776
-    desc.width = -1 | 2^40+1 => must be 0 to 1099511627776
+      => must be 1 to 2^40
+    desc.edge_width = -1 | least | 2^40+1 | most => must be 0 to 2^40
+    desc.value_features | desc.steps = -1 | 2^40+1 => must be 1 to 2^40
+    desc.width = -1 | 2^40+1 => must be 0 to 2^40
     desc.inputs = 3 | 99 | 4294967295 => must be a heed_graph_inputs, 0 to 2
     desc.combine = 4 | 99 | 4294967295 => must be a heed_combine for graphs, 0 to 3
     desc.residual | desc.hard = 2 | 99 | 4294967295 => must be a switch, 0 to 1
@@ -100,7 +100,7 @@ TEST_CASE("sizes and choices over graphs have bounds, and rows of all heads fit 
   check_refused("graph backward", R"(
     desc.accumulate = 2 | 99 | 4294967295 => must be a switch, 0 to 1
     desc.attention: desc.combine = 4 | 99 => must be a heed_combine for graphs, 0 to 3
-    desc.attention: desc.features = -1 | 0 | 2^40+1 => must be 1 to 1099511627776
+    desc.attention: desc.features = -1 | 0 | 2^40+1 => must be 1 to 2^40
   )");
 }
 

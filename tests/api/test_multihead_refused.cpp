@@ -9,17 +9,17 @@ using namespace api_test;
 TEST_CASE("what dense calls refuse, a block refuses of the attention inside",
           "[refused][multihead]") {
   check_refused("block", R"(
-    desc.width_query = -1 | 0 | least | 2^40+1 | most => must be 1 to 1099511627776
-    desc.width_key | desc.width_out = -1 | least | 2^40+1 | most => must be 0 to 1099511627776
+    desc.width_query = -1 | 0 | least | 2^40+1 | most => must be 1 to 2^40
+    desc.width_key | desc.width_out = -1 | least | 2^40+1 | most => must be 0 to 2^40
     desc.combine = 6 | 99 | 4294967295 => must be a heed_combine, 0 to 5
     desc.keep = 2 | 99 | 4294967295 => must be a switch, 0 to 1
-    desc.attention: desc.features = -1 | 0 | 2^40+1 => must be 1 to 1099511627776
+    desc.attention: desc.features = -1 | 0 | 2^40+1 => must be 1 to 2^40
     desc.attention: desc.weights_point = 5 | 99 => must be a heed_weights_point, 0 to 4
     desc.attention: desc.scale = nan => must be finite
     desc.attention: desc.key_heads = 3
       => desc.attention: desc.query_heads is 4; it must be a multiple of desc.key_heads, 3
     desc.attention->query_heads desc.attention->key_heads = 0
-      => desc.attention->query_heads is 0; it must be 1 to 1099511627776
+      => desc.attention->query_heads is 0; it must be 1 to 2^40
     desc.attention->(batch query_length key_length key_heads) = 1, desc.attention->weights_point = 0,
       desc.attention->query_heads = 2^19, desc.attention->value_features = 2^39
       => desc.attention: desc.out has 1 x 524288 x 1 x 549755813888 elements; that overflows an address
@@ -162,7 +162,7 @@ TEST_CASE("what is not differentiable is refused, and what gradients do not give
     desc.attention: desc.weight_rows = 2 => must be 0 where gradients are computed
     args.attention: args.weights = given => must be NULL with desc.weights_point 0
     args.attention: args.column_sums = given => must be NULL with desc.sum_columns 0
-    desc.attention: desc.features = -1 | 0 | 2^40+1 => must be 1 to 1099511627776
+    desc.attention: desc.features = -1 | 0 | 2^40+1 => must be 1 to 2^40
     desc.attention: desc.causal = 4 | 99 => must be a heed_causal, 0 to 3
     desc.attention: desc.query_heads = 3 => must be a multiple of desc.key_heads, 2
     args.attention: args.key_lengths[1] = 6 => must be 0 to 5
@@ -170,8 +170,8 @@ TEST_CASE("what is not differentiable is refused, and what gradients do not give
   check_refused("block backward", R"(
     desc.accumulate | desc.block: desc.keep = 2 | 99 | 4294967295 => must be a switch, 0 to 1
     desc.block: desc.combine = 6 | 99 | 4294967295 => must be a heed_combine, 0 to 5
-    desc.block: desc.width_query = -1 | 0 | 2^40+1 => must be 1 to 1099511627776
-    desc.block: desc.attention: desc.batch = -1 | 2^40+1 => must be 0 to 1099511627776
+    desc.block: desc.width_query = -1 | 0 | 2^40+1 => must be 1 to 2^40
+    desc.block: desc.attention: desc.batch = -1 | 2^40+1 => must be 0 to 2^40
     args.block->attention->sinks args.grad_sinks = NULL, desc.block: desc.attention: desc.hard = 1
       => (unsupported) must be 0: hard attention is not differentiable
     desc.block: desc.attention: desc.weights_point = 4 => must be 0 where gradients are computed

@@ -82,7 +82,7 @@ TEST_CASE("placements by hand") {
   };
   CHECK(refused(HEED_MPI_POSITIONS, 1, 1, 0) ==
         "placement is 2; it must be HEED_MPI_CONTIGUOUS (0) or HEED_MPI_ZIGZAG (1)");
-  CHECK(refused(0, -1, 1, 0) == "length is -1; it must be 0 to 1099511627776");
+  CHECK(refused(0, -1, 1, 0) == "length is -1; it must be 0 to 2^40");
   CHECK(refused(0, 1, 0, 0) == "ranks is 0; it must be at least 1");
   CHECK(refused(0, 1, 2, 2) == "rank is 2; it must be 0 to ranks - 1");
   CHECK(heed_mpi_place(0, 1, 1, 0, nullptr) == HEED_STATUS_INVALID_ARGUMENT);

@@ -596,7 +596,7 @@ TEST_CASE("what one rank alone gets wrong in the descriptor of a graph") {
        {[](GraphCall& c) { c.graph.nodes = std::int64_t{1} << 31; },
         "desc.nodes is 2147483648; it must be 0 to 2147483647"},
        {[](GraphCall& c) { c.graph.edges = -1; },
-        "desc.edges is -1; it must be 0 to 1099511627776"},
+        "desc.edges is -1; it must be 0 to 2^40"},
        {[](GraphCall& c) { c.graph.edges = 5, c.graph.sources = nullptr; },
         "desc.sources is NULL; desc.edges is 5"},
        {[](GraphCall& c) { c.graph.edges = 5, c.graph.destinations = nullptr; },
@@ -658,7 +658,7 @@ TEST_CASE("what one rank alone gets wrong in a plan or a run over a graph") {
   check_refused<GraphCall>(
       {{[](GraphCall& c) { c.plan_context = nullptr; }, "context is NULL"},
        {[](GraphCall& c) { c.attention.heads = 0; },
-        "desc.heads is 0; it must be 1 to 1099511627776"},
+        "desc.heads is 0; it must be 1 to 2^40"},
        {[](GraphCall& c) { c.args.data = nullptr; }, "args.data is NULL; its tensor has elements"},
        {[](GraphCall& c) { c.args.reserved = 1; }, "args.reserved is 1; it must be 0"}});
 }

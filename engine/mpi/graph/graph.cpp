@@ -87,7 +87,7 @@ void check_arrays(const heed_mpi_graph_desc& d) {
     return;
   }
   if (d.edges < 0 || d.edges > std::int64_t{1} << 40)
-    refuse("desc.edges is %lld; it must be 0 to 1099511627776", lld(d.edges));
+    refuse("desc.edges is %lld; it must be 0 to 2^40", lld(d.edges));
   const struct {
     const char* name;
     const void* data;
