@@ -275,6 +275,9 @@ TEST_CASE("checked: tensors of graphs that overlap or look odd", "[check][graph]
       => told args.data holds 1 NaN | node 1, feature 3 | args.out holds
     args.edge_bias[0] = -inf, args.edge_bias[5] = inf
       => told args.edge_bias holds 0 NaN and 1 inf | head 1, edge 2
+    args.edge_bias[0] args.edge_bias[3] = 1,
+      args.edge_bias[1] args.edge_bias[2] args.edge_bias[4] args.edge_bias[5] = 0
+      => told args.edge_bias holds nothing but ones and zeros
     share, args.w_key[17] = nan, args.b_value[3] = nan
       => told args.w_key holds 1 NaN | in 2, out 5 | args.b_value holds 1 NaN | element 3
   )");

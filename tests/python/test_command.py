@@ -52,6 +52,7 @@ GIVEN = {
     "alibi_slopes": RNG.random(4, dtype=np.float32),
     "sinks": RNG.random(4, dtype=np.float32),
     "key_lengths": np.array([7, 3], np.int32),
+    "first_keys": np.array([0, 2], np.int32),
 }
 WORDS = parser().parse_args(["attend", "q.npy"]).words
 FILES = " ".join(f"{WORDS[name]} {name}.npy" for name in GIVEN)
@@ -99,12 +100,15 @@ CUTS = {"all": {}, "no batch": dict.fromkeys("qkv", 0), "of values": {"v": 0}, "
 def test_all_results_in_one_file_and_in_pieces(run, tensors, monkeypatch, cut):
     arrays = {name: array[CUTS[cut].get(name, ...)] for name, array in tensors.items()}
     np.savez("qkv.npz", **arrays)
-    bias = RNG.standard_normal((4, 5, 7)).astype(np.float32)
-    np.save("bias.npy", bias)
-    np.save("sinks.npy", GIVEN["sinks"])
+    given = {"bias": RNG.standard_normal((4, 5, 7)).astype(np.float32), "sinks": GIVEN["sinks"]}
+    if cut != "no batch":
+        given |= {name: GIVEN[name] for name in ("key_lengths", "first_keys")}
+    words = ["attend", "qkv.npz", "-o", "all.npz"]
+    for name, array in given.items():
+        np.save(f"{name}.npy", array)
+        words += (WORDS[name], f"{name}.npy")
     names = ("lse", "weights", "column_sums")
-    want = attended(arrays, bias=bias, sinks=GIVEN["sinks"], **{f"return_{n}": True for n in names})
-    words = ("attend", "qkv.npz", "--bias", "bias.npy", "--sinks", "sinks.npy", "-o", "all.npz")
+    want = attended(arrays, **given, **{f"return_{n}": True for n in names})
     words += ("--lse", "--weights", "--column-sums", "--progress", "always")
     for long in (pieces.LONG, 1.0):
         monkeypatch.setattr(pieces, "LONG", long)
@@ -317,6 +321,7 @@ TAKES = [
     ("attend @ --alibi-slopes x.npy --alignment top-left", (4,), "i1 i4 >i4 i8 f2 f4 f8 >f4"),
     ("attend @ --sinks x.npy", (4,), "i1 i4 >i4 i8 f2 f4 f8 >f4"),
     ("attend @ --key-lengths x.npy", (2,), "i1 i4 >i4 i8"),
+    ("attend @ --first-keys x.npy", (2,), "i1 i4 >i4 i8"),
     ("attend @ --expect x.npy", (2, 4, 5, 6), "? i1 i4 >i4 i8 u1 u8 f2 f4 f8 >f4"),
     ("attend x.npy k.npy v.npy", (2, 4, 5, 8), "f2 f4 >f4"),
     ("attend q.npy x.npy v.npy", (2, 2, 7, 8), "f2 f4 >f4"),

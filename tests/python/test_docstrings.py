@@ -12,6 +12,8 @@ import pytest
 
 import heed
 from heed import information
+from heed.blocks import ResultBlock
+from heed.graphs import GraphResultOptions
 from heed.options import ResultOptions
 
 HEADER = Path(__file__).parents[2] / "api" / "heed.h"
@@ -85,11 +87,19 @@ def test_every_parameter_is_documented(function):
     assert set(inspect.signature(function).parameters) <= described(function)
 
 
-def test_every_option_is_known():
-    assert len(ResultOptions.__annotations__) == 29
-    for name in ResultOptions.__annotations__:
-        with pytest.raises(TypeError, match="query must be an array"):
-            heed.attention(0, 0, 0, **{name: None})
+@pytest.mark.parametrize(
+    ("function", "options", "tensors"),
+    [
+        (heed.attention, ResultOptions, {"query", "key", "value"}),
+        (heed.multihead, ResultBlock, {"query", "key", "keep"}),
+        (heed.graph_attention, GraphResultOptions, {"graph", "query", "key", "value", "data"}),
+    ],
+)
+def test_the_module_knows_the_options_of_the_tables(monkeypatch, function, options, tensors):
+    monkeypatch.setattr("heed.options.unexpected", lambda *given: " ".join(given[2]))
+    with pytest.raises(TypeError) as raised:
+        function(*[None] * 3 if function is heed.attention else [None], colour=1)
+    assert {*str(raised.value).split()} == {*options.__annotations__, *tensors}
 
 
 def test_the_environment_is_what_the_header_says():

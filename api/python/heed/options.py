@@ -1,12 +1,22 @@
 """The options of attention, which every function that attends takes, and the types of arrays."""
 
-from __future__ import annotations
-
 import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Union
+from dataclasses import dataclass
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Union,
+    get_args,
+)
 
 from heed._heed import Context
 
@@ -28,38 +38,87 @@ Point: TypeAlias = Literal["scores", "capped", "masked", "probabilities"]
 Start: TypeAlias = Literal["top_left", "bottom_right", "top-left", "bottom-right"]
 
 
+@dataclass(frozen=True)
+class Row:
+    """What the table of options says of one beside its type."""
+
+    elsewhere: str = ""  # what PyTorch, FlashAttention, ONNX and transformers call it
+    told: str | None = (
+        None  # what the help of ``heed attend`` says of it; None: it has no such option
+    )
+    word: str | None = None  # what it is called there, unless it is called as here
+
+
 class ScoreOptions(TypedDict, total=False):
     """What attention computes, also over ranks; ``heed.attention`` says what each option means."""
 
-    attn_mask: Array | None
-    bias: Array | None
-    causal: bool | Start
-    window: tuple[int | None, int | None] | None
-    alignment: int | Start | None
-    scale: float | None
-    softcap: float | None
-    alibi_slopes: Array | Sequence[float] | None
-    sinks: Array | Sequence[float] | None
-    temperature: float | None
-    key_lengths: Array | Sequence[int] | None
+    attn_mask: Annotated[
+        Array | None, Row("mask attention_mask", "bool: True attends", word="mask")
+    ]
+    bias: Annotated[
+        Array | None, Row("attn_bias attention_bias position_bias", "added to the scores")
+    ]
+    causal: Annotated[
+        bool | Start,
+        Row(
+            "is_causal",
+            "attend no later key: top-left (row 0 sees key 0; the default), or bottom-right (the "
+            "last row sees every key)",
+        ),
+    ]
+    window: Annotated[
+        tuple[int | None, int | None] | None,
+        Row(
+            "window_size sliding_window",
+            "attend so many keys before a row and after it; an empty side is unbounded, as in 256,",
+        ),
+    ]
+    alignment: Annotated[
+        int | Start | None,
+        Row(
+            told="where rows stand among keys, for --causal, windows and slopes: top-left, "
+            "bottom-right or the key of row 0"
+        ),
+    ]
+    scale: Annotated[float | None, Row("softmax_scale", "of scores (1 / sqrt(features))")]
+    softcap: Annotated[
+        float | None,
+        Row(
+            "logits_soft_cap logit_softcap softcapping",
+            "bound scores by softcap * tanh(s / softcap)",
+        ),
+    ]
+    alibi_slopes: Annotated[Array | Sequence[float] | None, Row("alibi", "a slope for every head")]
+    sinks: Annotated[
+        Array | Sequence[float] | None,
+        Row("attention_sinks s_aux", "a score for every head, without a value"),
+    ]
+    temperature: Annotated[float | None, Row(told="divide scores by this (1)")]
+    key_lengths: Annotated[
+        Array | Sequence[int] | None,
+        Row("seqused_k cache_seqlens nonpad_kv_seqlen", "keys of every item of the batch"),
+    ]
     context: Context | None
 
 
 class Options(ScoreOptions, total=False):
     """What only one process computes."""
 
-    hard: bool
-    first_keys: Array | Sequence[int] | None
-    dropout: float | None
-    seed: int | tuple[int, int] | None
-    cu_seqlens_q: Array | Sequence[int] | None
-    cu_seqlens_k: Array | Sequence[int] | None
-    max_seqlen_q: int | None
-    max_seqlen_k: int | None
-    block_table: Array | Sequence[Sequence[int]] | None
-    key_scales: Array | float | None
-    value_scales: Array | float | None
-    score_function: Any
+    hard: Annotated[bool, Row(told="weight 1 at the largest score alone")]
+    first_keys: Annotated[
+        Array | Sequence[int] | None,
+        Row("leftpad_k cache_leftpad", "the first key of every item of the batch"),
+    ]
+    dropout: Annotated[float | None, Row("dropout_p attn_drop attention_dropout")]
+    seed: Annotated[int | tuple[int, int] | None, Row("rng_seed philox_seed")]
+    cu_seqlens_q: Annotated[Array | Sequence[int] | None, Row("cu_seq_q cu_seqlens")]
+    cu_seqlens_k: Annotated[Array | Sequence[int] | None, Row("cu_seq_k")]
+    max_seqlen_q: Annotated[int | None, Row("max_q")]
+    max_seqlen_k: Annotated[int | None, Row("max_k")]
+    block_table: Annotated[Array | Sequence[Sequence[int]] | None, Row("page_table block_tables")]
+    key_scales: Annotated[Array | float | None, Row("k_descale")]
+    value_scales: Annotated[Array | float | None, Row("v_descale")]
+    score_function: Annotated[Any, Row("score_mod")]
 
 
 class CallOptions(Options, total=False):
@@ -71,10 +130,30 @@ class CallOptions(Options, total=False):
 class ResultOptions(CallOptions, total=False):
     """And what else it gives back, in a ``heed.Result``."""
 
-    return_lse: bool
-    return_weights: bool | Point | None
+    return_lse: Annotated[
+        bool, Row("return_softmax_lse", "the log-sum-exp of every row", word="lse")
+    ]
+    return_weights: Annotated[
+        bool | Point | None,
+        Row(
+            "need_weights output_attentions return_attn_probs",
+            "the weights of every row and key (probabilities), or scores at another point",
+            word="weights",
+        ),
+    ]
     weight_rows: Array | Sequence[int] | None
-    return_column_sums: bool
+    return_column_sums: Annotated[
+        bool, Row(told="the weights that every key gets, summed", word="column-sums")
+    ]
+
+
+# The whole table: of every option of attention its type, and what else there is to say.
+TABLE: dict[str, tuple[Any, Row]] = {
+    name: (get_args(hint)[0], hint.__metadata__[0])
+    if hasattr(hint, "__metadata__")
+    else (hint, Row())
+    for name, hint in ResultOptions.__annotations__.items()
+}
 
 
 class GradientOptions(TypedDict, total=False):
@@ -126,41 +205,23 @@ _ERRORS = """\
     heed.OutOfMemoryError: there is no memory.
 """
 
-# What PyTorch, FlashAttention, ONNX, transformers and PyTorch Geometric call it.
+# What PyTorch, FlashAttention, ONNX, transformers and PyTorch Geometric call what else there is.
+_OTHERS = {
+    "heads": "num_heads q_num_heads nhead",
+    "key_heads": "kv_num_heads num_kv_heads num_key_value_heads",
+    "features": "head_dim",
+    "nodes": "num_nodes",
+    "edge_data": "edge_attr",
+    "layers": "num_layers",
+    "page_rows": "block_size page_size",
+    "pages": "num_blocks num_pages",
+    "threads": "num_threads",
+}
 _ELSEWHERE = {
     other: own
     for own, others in {
-        "causal": "is_causal",
-        "attn_mask": "mask attention_mask",
-        "bias": "attn_bias attention_bias position_bias",
-        "scale": "softmax_scale",
-        "window": "window_size sliding_window",
-        "dropout": "dropout_p attn_drop attention_dropout",
-        "seed": "rng_seed philox_seed",
-        "softcap": "logits_soft_cap logit_softcap softcapping",
-        "alibi_slopes": "alibi",
-        "sinks": "attention_sinks s_aux",
-        "score_function": "score_mod",
-        "key_lengths": "seqused_k cache_seqlens nonpad_kv_seqlen",
-        "first_keys": "leftpad_k cache_leftpad",
-        "cu_seqlens_q": "cu_seq_q cu_seqlens",
-        "cu_seqlens_k": "cu_seq_k",
-        "max_seqlen_q": "max_q",
-        "max_seqlen_k": "max_k",
-        "block_table": "page_table block_tables",
-        "key_scales": "k_descale",
-        "value_scales": "v_descale",
-        "return_weights": "need_weights output_attentions return_attn_probs",
-        "return_lse": "return_softmax_lse",
-        "heads": "num_heads q_num_heads nhead",
-        "key_heads": "kv_num_heads num_kv_heads num_key_value_heads",
-        "features": "head_dim",
-        "nodes": "num_nodes",
-        "edge_data": "edge_attr",
-        "layers": "num_layers",
-        "page_rows": "block_size page_size",
-        "pages": "num_blocks num_pages",
-        "threads": "num_threads",
+        **{name: row.elsewhere for name, (_, row) in TABLE.items()},
+        **_OTHERS,
     }.items()
     for other in others.split()
 }

@@ -7,10 +7,11 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 import heed
 from heed.command.ends import USAGE, Failure, Misuse
+from heed.options import TABLE, Point, Start
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
@@ -154,12 +155,24 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     add(parser, "-o --output FILE", "write out (.npy), or all that is asked for (.npz)")
 
 
-def add_scores(to: argparse._ActionsContainer) -> None:
-    """What becomes of scores."""
-    add(to, "--scale SCALE", "of scores (1 / sqrt(features))", type=nonzero)
-    add(to, "--softcap SOFTCAP", "bound scores by softcap * tanh(s / softcap)", type=nonzero)
-    add(to, "--temperature TEMPERATURE", "divide scores by this (1)", type=nonzero)
-    add(to, "--hard", "weight 1 at the largest score alone")
+# Forms of usage, and readers, of options of attention by their types; all others are in files.
+FORMS: dict[Any, tuple[str, dict[str, Any]]] = {
+    bool: ("", {}),
+    bool | Start: (" [WHERE]", {"type": corner, "const": True}),
+    bool | Point | None: (" [POINT]", {"choices": get_args(Point), "const": "probabilities"}),
+    int | Start | None: (" WHERE", {"type": offset}),
+    float | None: (" NAME", {"type": nonzero}),
+    tuple[int | None, int | None] | None: (" LEFT,RIGHT", {"type": pair}),
+}
+
+
+def add_options(to: argparse._ActionsContainer, names: Iterable[str]) -> None:
+    """Options of attention, as their table has them."""
+    for name in names:
+        kind, row = TABLE[name]
+        form, how = FORMS.get(kind, (" FILE", {}))
+        option = f"--{row.word or name.replace('_', '-')}{form.replace('NAME', name.upper())}"
+        add(to, option, str(row.told), dest=name, **how)
 
 
 def add_context(parser: argparse.ArgumentParser) -> None:

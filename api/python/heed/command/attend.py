@@ -1,6 +1,7 @@
 """``heed attend``: attention over arrays from files."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 import heed
@@ -8,24 +9,20 @@ from heed.command import files
 from heed.command.arguments import (
     add,
     add_context,
+    add_options,
     add_output,
     add_progress,
-    add_scores,
     check_asked,
     context_of,
-    corner,
     integer,
     number,
-    offset,
-    pair,
 )
 from heed.command.cost import add_yes, agree_on_memory, agree_on_time
 from heed.command.ends import Failure, Misuse, in_words_of
-from heed.command.files import Array
 from heed.command.looks import compare, draw, expected, look_at, tell_nan, timed
 from heed.command.pieces import Problem, in_pieces
 from heed.command.shapes import TYPES, numpy_type
-from heed.options import ResultOptions
+from heed.options import TABLE, Array
 
 HELP = "compute attention over arrays from files"
 DESCRIPTION = "Computes attention over arrays from files."
@@ -39,16 +36,18 @@ examples:
 Arrays are [batch, heads, rows, features], [heads, rows, features] or [rows, features], of float32,
 float64, float16 or, with ml_dtypes, bfloat16."""
 
-# Of each file, the kinds of numbers that NumPy calls by these letters, and what is said of others.
+OPTIONS = [name for name, (_, row) in TABLE.items() if row.told is not None]
+ASKED = [name for name in OPTIONS if name.startswith("return_")]
+# Of files, the kinds of numbers that NumPy calls by these letters, and what is said of others.
+KINDS = {
+    Array | Sequence[float] | None: ("iuf", "numbers"),
+    Array | Sequence[int] | None: ("iu", "whole numbers"),
+}
 FROM_FILES = {
     "attn_mask": ("b", "bool, where True attends; --bias adds numbers to the scores"),
     "bias": ("f", "floating; --mask takes bool"),
-    "alibi_slopes": ("iuf", "numbers"),
-    "sinks": ("iuf", "numbers"),
-    "key_lengths": ("iu", "whole numbers"),
+    **{name: KINDS[kind] for name in OPTIONS if (kind := TABLE[name][0]) in KINDS},
 }
-ASKED = ("return_lse", "return_weights", "return_column_sums")
-POINTS = ("scores", "capped", "masked", "probabilities")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,37 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, "[VALUE]", "a .npy file")
     add_output(parser)
     to = parser.add_argument_group("results beside out, which take a .npz file")
-    add(to, "--lse", "the log-sum-exp of every row", dest="return_lse")
-    add(
-        *(to, "--weights [POINT]"),
-        "the weights of every row and key (probabilities), or scores at another point",
-        dest="return_weights",
-        choices=POINTS,
-        const="probabilities",
-    )
-    told = "the weights that every key gets, summed"
-    add(to, "--column-sums", told, dest="return_column_sums")
+    add_options(to, ASKED)
     to = parser.add_argument_group("options of attention")
-    add(to, "--mask FILE", "bool: True attends", dest="attn_mask")
-    add(to, "--bias FILE", "added to the scores")
-    add(
-        *(to, "--causal [WHERE]"),
-        "attend no later key: top-left (row 0 sees key 0; the default), or bottom-right (the last "
-        "row sees every key)",
-        type=corner,
-        const=True,
-    )
-    told = "attend so many keys before a row and after it; an empty side is unbounded, as in 256,"
-    add(to, "--window LEFT,RIGHT", told, type=pair)
-    told = (
-        "where rows stand among keys, for --causal, windows and slopes: top-left, bottom-right or "
-        "the key of row 0"
-    )
-    add(to, "--alignment WHERE", told, type=offset)
-    add_scores(to)
-    add(to, "--alibi-slopes FILE", "a slope for every head")
-    add(to, "--sinks FILE", "a score for every head, without a value")
-    add(to, "--key-lengths FILE", "keys of every item of the batch")
+    add_options(to, (name for name in OPTIONS if name not in ASKED))
     told = "convert query, key and value (as they are)"
     add(to, "--dtype TYPE", told, choices=list(TYPES))
     to = parser.add_argument_group("looking at it")
@@ -164,9 +135,9 @@ def read(arguments: argparse.Namespace) -> Problem:
         dtype = numpy_type(arguments.dtype)
         query, key, value = (array.astype(dtype) for array in (query, key, value))
     options: dict[str, Any] = {}
-    for name in ResultOptions.__annotations__:
-        given = getattr(arguments, name, None)
-        if given is None or given is False or name == "context":
+    for name in OPTIONS:
+        given = getattr(arguments, name)
+        if given is None or given is False:
             continue
         if name in FROM_FILES:
             subject, (kinds, words) = f"{arguments.words[name]} {given}", FROM_FILES[name]
@@ -176,7 +147,7 @@ def read(arguments: argparse.Namespace) -> Problem:
     return Problem(query, key, value, options)
 
 
-def read_tensors(arguments: argparse.Namespace) -> tuple[Array, Array, Array]:
+def read_tensors(arguments: argparse.Namespace) -> tuple[files.Array, files.Array, files.Array]:
     """Query, key and value of three files, or of one."""
     if arguments.value is not None:
         paths = (arguments.query, arguments.key, arguments.value)

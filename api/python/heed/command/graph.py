@@ -10,8 +10,8 @@ from heed.command import files
 from heed.command.arguments import (
     add,
     add_context,
+    add_options,
     add_output,
-    add_scores,
     check_asked,
     context_of,
     integer,
@@ -43,6 +43,7 @@ tell."""
 WORDS = dict.fromkeys(("query", "key", "value", "data"), "--features")
 MATRICES = ("w_query", "w_key", "w_value")
 RESULTS = ("return_weights", "return_lse")
+SCORES = ("scale", "softcap", "temperature", "hard")
 BIASES = ("b_query", "b_key", "b_value")
 SHOWN = 10  # sources of a node
 
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, "--self-loops", "every node attends itself too")
     told = "what becomes of edges that are given again (remove)"
     add(parser, "--duplicates HOW", told, choices=("remove", "keep"), default="remove")
-    add_scores(parser)
+    add_options(parser, SCORES)
     told = f"tell the {SHOWN} sources it attends most"
     add(parser, "--show NODE", told, type=integer(0))
     add(parser, "--quiet", "print nothing but errors")
@@ -114,7 +115,7 @@ def attend(arguments: argparse.Namespace, edges: Edges, features: Array) -> dict
         )
         options: dict[str, Any] = {
             name: getattr(arguments, name)
-            for name in ("scale", "softcap", "temperature", "hard", *RESULTS)
+            for name in (*SCORES, *RESULTS)
             if getattr(arguments, name)
         }
         if edges.weights is not None:

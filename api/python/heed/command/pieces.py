@@ -120,6 +120,6 @@ def cut(problem: Problem, item: int, of_queries: slice, of_keys: slice) -> Probl
         options[name] = some(scores, heads, of_queries)
     for name in {"alibi_slopes", "sinks"} & options.keys():
         options[name] = options[name][of_queries]
-    if "key_lengths" in options:
-        options["key_lengths"] = options["key_lengths"][item : item + 1]
+    for name in {"key_lengths", "first_keys"} & options.keys():
+        options[name] = options[name][item : item + 1]
     return Problem(query, key, value, options)
