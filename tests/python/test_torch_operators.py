@@ -52,17 +52,21 @@ OPTIONS = {
 }
 
 
-def over_graph():
+def over_graph(score):
     node = (9, 2, 3)
-    edges = torch.randint(0, 9, (2, 20))
-    return [learned(*shape) for shape in (node, node, node, (20, 4), (4, 6))], [edges, False]
+    shapes = (node, node, node, (20, 4), (4, 6), (6,))
+    rest = [torch.randint(0, 9, (2, 20)), False, score, 0.2]
+    if score == "dot":
+        return [learned(*shape) for shape in shapes[:5]], [None, *rest]
+    return [learned(*shape) for shape in shapes], rest
 
 
 def operator(name):
     """An operator, the tensors that have gradients, and what else it takes."""
-    if name == "graph_attention":
+    if name in ("graph_attention", "additive"):
         pytest.importorskip("torch_geometric")
-        return torch.ops.heed.graph_attention.default, *over_graph()
+        score = "dot" if name == "graph_attention" else name
+        return torch.ops.heed.graph_attention.default, *over_graph(score)
     if name == "linear":
         shapes = (9, 6), (5, 6), (5,)
         return torch.ops.heed.linear.default, [torch.randn(*shape) for shape in shapes], []
@@ -77,7 +81,7 @@ def sum_of(results):
     return sum(x.square().sum() for x in outputs(results))
 
 
-@pytest.mark.parametrize("name", [*OPTIONS, "graph_attention", "linear"])
+@pytest.mark.parametrize("name", [*OPTIONS, "graph_attention", "additive", "linear"])
 def test_torch_library_has_no_objection(name):
     """To schemas, fake kernels and autograd, also traced with dynamic shapes."""
     op, tensors, rest = operator(name)

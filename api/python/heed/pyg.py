@@ -35,8 +35,6 @@ from heed.torch_ops import (
     _require_gradients,
     _text,
     _unreadable,
-    activated_graph_attention,
-    attend_activated,
     attend_graph,
     graph_attention,
 )
@@ -94,7 +92,7 @@ def _with_rows(x: Tensor, rows: int) -> Tensor:
 
 
 class _Fused:
-    """Why a layer leaves its edges to PyTorch Geometric."""
+    """Attention of a layer by heed, or why it leaves its edges to PyTorch Geometric."""
 
     _return_weights: bool
     lin_edge: Any
@@ -150,6 +148,30 @@ class _Fused:
             return "edges are of other numbers of nodes"
         return None
 
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        edge_attr: Tensor | None,
+        w_edge: Tensor | None,
+        score_weights: Tensor | None,
+        *how: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        """What nodes get, and the weights of edges if they are asked for."""
+        nodes = max(len(query), len(key))
+        rows = (_with_rows(x, nodes) for x in (query, key, value))
+        tensors = *rows, edge_attr, w_edge, score_weights
+        found: Any
+        if _require_gradients(*tensors):
+            found = graph_attention(*tensors, *how)
+        else:
+            found = attend_graph(*tensors, *how, return_weights=self._return_weights)
+        _tell("heed", query, key, None)
+        if self._return_weights:
+            return found.out[: len(query)], found.weights
+        return found[: len(query)], None
+
 
 class TransformerConv(_Fused, _TransformerConv):  # type: ignore[misc]
     """``torch_geometric.nn.TransformerConv``, whose scores, softmax and sums heed fuses.
@@ -201,21 +223,14 @@ class TransformerConv(_Fused, _TransformerConv):  # type: ignore[misc]
         if reason is not None:
             _tell("PyTorch Geometric", query, key, reason)
             return cast(Tensor, super().propagate(edge_index, size=size, **inputs))
-        nodes = max(len(query), len(key))
         w_edge = None if self.lin_edge is None else self.lin_edge.weight.T
         edges, stored = _edges_of(edge_index)
         edge_attr = stored if edge_attr is None else edge_attr
-        tensors = *(_with_rows(x, nodes) for x in (query, key, value)), edge_attr, w_edge
-        given = *tensors, edges, self.flow != "source_to_target"
-        found: Any
-        if _require_gradients(*tensors):
-            found = graph_attention(*given)
-        else:
-            found = attend_graph(*given, return_weights=self._return_weights)
-        _tell("heed", query, key, None)
-        if self._return_weights:
-            found, self._alpha = found.out, found.weights.to(query.dtype)
-        return cast(Tensor, found[: len(query)])
+        how = edges, self.flow != "source_to_target", "dot", 0.0
+        out, weights = self._attend(query, key, value, edge_attr, w_edge, None, *how)
+        if weights is not None:
+            self._alpha = weights.to(query.dtype)
+        return out
 
 
 class _Activated(_Fused):
@@ -268,19 +283,11 @@ class _Activated(_Fused):
             w_edge = self._edge_matrix()
         sources, targets = inputs["x"]
         query, key, weights = self._scored(sources, targets)
-        nodes = max(len(sources), len(targets))
-        tensors = *(_with_rows(x, nodes) for x in (query, key, sources)), edge_attr, w_edge, weights
-        given = *tensors, edges, False, self.negative_slope
-        found: Any
-        if _require_gradients(*tensors):
-            found = activated_graph_attention(*given)
-        else:
-            found = attend_activated(*given, return_weights=self._return_weights)
-        _tell("heed", query, key, None)
-        if self._return_weights:
-            found, weights = found.out, found.weights
-            self._weights.set_(weights.to(self._weights.dtype))
-        return cast(Tensor, found[: len(targets)])
+        how = edges, False, "sum" if weights is None else "additive", self.negative_slope
+        out, found = self._attend(query, key, sources, edge_attr, w_edge, weights, *how)
+        if found is not None:
+            self._weights.set_(found.to(self._weights.dtype))
+        return cast(Tensor, out)
 
     def _reason(self: Any, edge_index: Any, size: Any, inputs: dict[str, Any]) -> str | None:
         sources, targets = self._pair(inputs)

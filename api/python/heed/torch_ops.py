@@ -406,44 +406,22 @@ def _graph_of(edge_index: Tensor, nodes: int, flipped: bool, reverse: bool) -> h
     return cast("heed.Graph", graph)
 
 
-def _over_graph(
-    edge_index: Tensor, flipped: bool, reverse: bool, query: Tensor, *rows: Tensor, **options: Any
-) -> Any:
-    graph = _graph_of(edge_index, len(query), flipped, reverse)
-    found = heed.graph_attention(graph, query, *rows, **options)
-    _count("heed")
-    return found
-
-
-def _graph_gradients(
-    grad_out: Tensor | None,
-    tensors: tuple[Tensor, ...],
-    edge_index: Tensor,
-    flipped: bool,
-    made: list[Any],
-    **options: Any,
-) -> heed.GraphGradients[Any]:
-    """Fill the arrays that were made for queries, keys, values, edge data and matrix of edges."""
-    grad_query, grad_key, grad_value, grad_edge_data, grad_w_edge, *_ = made
-    return heed.graph_attention_backward(
-        _graph_of(edge_index, len(tensors[0]), flipped, True),
-        *tensors,
-        grad_out=cast(Tensor, grad_out),
-        grad_query=grad_query,
-        grad_key=grad_key,
-        grad_value=grad_value,
-        grad_edge_data=grad_edge_data,
-        grad_w_edge_key=grad_w_edge,
-        **options,
-    )
-
-
-def _settings(w_edge: Tensor | None, edge_data: Tensor | None) -> dict[str, Any]:
-    """What edges have, and where to compute."""
+def _graph_options(
+    edge_data: Tensor | None,
+    w_edge: Tensor | None,
+    score_weights: Tensor | None,
+    score: str,
+    slope: float,
+) -> dict[str, Any]:
+    """What heed.graph_attention calls the operator's options."""
+    dot = score == "dot"
     return {
         "edge_data": edge_data,
         "w_edge_key": w_edge,
-        "w_edge_value": w_edge,
+        "w_edge_value": w_edge if dot else None,
+        "score_weights": score_weights,
+        "score": score,
+        "slope": None if dot else slope,
         "context": _context_of(torch.get_num_threads()),
     }
 
@@ -454,15 +432,21 @@ def attend_graph(
     value: Tensor,
     edge_data: Tensor | None,
     w_edge: Tensor | None,
+    score_weights: Tensor | None,
     edge_index: Tensor,
     flipped: bool,
+    score: str,
+    slope: float,
     *,
     reverse: bool = False,
     return_weights: bool = False,
 ) -> Any:
     """``heed.graph_attention`` of what the operator is given, past autograd."""
-    given = edge_index, flipped, reverse, query, key, value
-    return _over_graph(*given, return_weights=return_weights, **_settings(w_edge, edge_data))
+    graph = _graph_of(edge_index, len(query), flipped, reverse)
+    options = _graph_options(edge_data, w_edge, score_weights, score, slope)
+    found = heed.graph_attention(graph, query, key, value, return_weights=return_weights, **options)
+    _count("heed")
+    return found
 
 
 def _attend_graph(*args: Any) -> Tensor:
@@ -474,21 +458,29 @@ def _attend_graph_fake(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Te
 
 
 def _fill_graph_gradients(*args: Any) -> None:
-    grad_out, query, key, value, edge_data, w_edge, edge_index, flipped, made = args
-    grad_w_edge = made[4]
-    found = _graph_gradients(
-        *(grad_out, (query, key, value), edge_index, flipped, made),
-        grad_w_edge_value=grad_w_edge is not False,
-        **_settings(w_edge, edge_data),
+    grad_out, query, key, value, *given, edge_index, flipped, score, slope, made = args
+    grad_query, grad_key, grad_value, grad_edge_data, grad_w_edge, grad_score_weights, _ = made
+    twice = score == "dot" and grad_w_edge is not False
+    found = heed.graph_attention_backward(
+        *(_graph_of(edge_index, len(query), flipped, True), query, key, value),
+        grad_out=grad_out,
+        grad_query=grad_query,
+        grad_key=grad_key,
+        grad_value=grad_value,
+        grad_edge_data=grad_edge_data,
+        grad_w_edge_key=grad_w_edge,
+        grad_w_edge_value=twice,
+        grad_score_weights=grad_score_weights,
+        **_graph_options(*given, score, slope),
     )
-    if grad_w_edge is not False:  # the one matrix multiplies for keys and for values
+    if twice:  # the one matrix multiplies for keys and for values
         grad_w_edge += found.w_edge_value
 
 
 graph_attention: Callable[..., Tensor] = _define_with_gradients(
     "graph_attention",
-    "Tensor query, Tensor key, Tensor value, Tensor? edge_data, Tensor? w_edge, Tensor edge_index, "
-    "bool flipped",
+    "Tensor query, Tensor key, Tensor value, Tensor? edge_data, Tensor? w_edge, "
+    "Tensor? score_weights, Tensor edge_index, bool flipped, str score, float slope",
     "Tensor out",
     _attend_graph,
     _attend_graph_fake,
@@ -497,74 +489,12 @@ graph_attention: Callable[..., Tensor] = _define_with_gradients(
 )
 """The custom op ``heed::graph_attention``: every node attends to the sources of its edges.
 
-``graph_attention(query, key, value, edge_data, w_edge, edge_index, flipped)`` of what is
-``[nodes, heads, features]``, with ``edge_index`` as PyTorch Geometric has it, each edge of which
-counts; ``flipped``, edges lead from ``edge_index[1]`` to ``edge_index[0]``. ``w_edge``,
-``[edge width, heads * features]``, is multiplied with ``edge_data``, ``[edges, edge width]``, and
-adds to keys and values. All but the edges may be differentiated, once, and not in forward mode.
-"""
-
-
-def _score_settings(
-    edge_data: Tensor | None, w_edge: Tensor | None, score_weights: Tensor | None, slope: float
-) -> dict[str, Any]:
-    """Scores of GAT, or of GATv2, which has weights of features."""
-    return {
-        "score": "sum" if score_weights is None else "additive",
-        "slope": slope,
-        "score_weights": score_weights,
-        **_settings(w_edge, edge_data),
-        "w_edge_value": None,
-    }
-
-
-def attend_activated(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    edge_data: Tensor | None,
-    w_edge: Tensor | None,
-    score_weights: Tensor | None,
-    edge_index: Tensor,
-    flipped: bool,
-    slope: float,
-    *,
-    reverse: bool = False,
-    return_weights: bool = False,
-) -> Any:
-    """``heed.graph_attention`` of what the operator is given, past autograd."""
-    given = edge_index, flipped, reverse, query, key, value
-    more = _score_settings(edge_data, w_edge, score_weights, slope)
-    return _over_graph(*given, return_weights=return_weights, **more)
-
-
-def _attend_activated(*args: Any) -> Tensor:
-    return cast(Tensor, attend_activated(*args, reverse=True))
-
-
-def _fill_activated_gradients(*args: Any) -> None:
-    grad_out, query, key, value, edge_data, w_edge, *rest, made = args
-    score_weights, edge_index, flipped, slope = rest
-    _graph_gradients(
-        *(grad_out, (query, key, value), edge_index, flipped, made),
-        grad_score_weights=made[5],
-        **_score_settings(edge_data, w_edge, score_weights, slope),
-    )
-
-
-activated_graph_attention: Callable[..., Tensor] = _define_with_gradients(
-    "activated_graph_attention",
-    "Tensor query, Tensor key, Tensor value, Tensor? edge_data, Tensor? w_edge, "
-    "Tensor? score_weights, Tensor edge_index, bool flipped, float slope",
-    "Tensor out",
-    _attend_activated,
-    _attend_graph_fake,
-    _fill_activated_gradients,
-    keeps_results=False,
-)
-"""The custom op ``heed::activated_graph_attention``: the same with scores of GAT and GATv2.
-
-Scores are ``leaky_relu(query + key + edge_data @ w_edge, slope)``, one number per head; or, with
-``score_weights``, ``[heads * features]``, that of every feature, times these, summed. ``w_edge``
-adds to keys alone.
+``graph_attention(query, key, value, edge_data, w_edge, score_weights, edge_index, flipped, score,
+slope)`` of what is ``[nodes, heads, features]``, with ``edge_index`` as PyTorch Geometric has it,
+each edge of which counts; ``flipped``, edges lead from ``edge_index[1]`` to ``edge_index[0]``.
+``w_edge``, ``[edge width, heads * features]``, is multiplied with ``edge_data``,
+``[edges, edge width]``, and adds to keys, and to values where ``score`` is ``"dot"``. ``"sum"`` is
+the score of GAT, ``leaky_relu(query + key + edge_data @ w_edge, slope)``, a number per head;
+``"additive"`` that of GATv2: of every feature, times ``score_weights``, ``[heads * features]``,
+summed. All but the edges may be differentiated, once, and not in forward mode.
 """
