@@ -150,6 +150,11 @@ ARGUMENTS = {
         (dict(key=KEY[..., :7]), "query is ..., key is ...: their features, 8 and 7, must be the"),
         (dict(key=f32(3, 2, 7, 8)), "query is ..., key is ...: their batches, 2 and 3, must be"),
         (dict(query=QUERY[:, :3]), "query has 3 heads and key 2; each must serve the same number"),
+        (
+            dict.fromkeys(("key", "value"), f32(2, 7, 4, 8)) | {"query": f32(2, 5, 4, 8)},
+            "query has 5 heads and key 7; ... give x.swapaxes(1, 2)",
+        ),
+        (dict(PACKED_ROWS, key=f32(7, 3, 8), value=f32(7, 3, 8)), "...; without cu_seqlens_k key"),
         (dict(query=QUERY[..., :0], key=KEY[..., :0]), "key is ...; it must have features"),
         (dict(query=QUERY.astype(float)), "query is float64 but key is float32; query, key,"),
         (dict(query=QUERY.astype(np.int8)), "query is int8; it must be float32, float64, float16"),
@@ -173,6 +178,7 @@ ARGUMENTS = {
         (dict(out=masked(f32(2, 4, 5, 6))), "out is a masked array, whose mask heed"),
         (dict(key=KEY.astype(bool)), "key is bool; it must be float32, float64, float16 or"),
         (dict(attn_mask=yes(4, 7)), "attn_mask has shape [4, 7]; it must broadcast to"),
+        (dict(attn_mask=yes(2, 7)), "attn_mask has shape [2, 7]; ...; of [batch, keys] give it as"),
         (dict(attn_mask=np.ones((5, 7), np.int32)), "attn_mask is int32; it must be bool (True"),
         (dict(attn_mask=np.ones((5, 7), np.uint8)), "attn_mask is uint8; it must be bool (True"),
         (dict(attn_mask=f32(5, 7), bias=f32(5, 7)), "attn_mask is float32, a bias, but bias is"),
@@ -286,7 +292,7 @@ ARGUMENTS = {
         (dict(sources=SOURCES.astype(F32)), "sources is float32; it must be int32 or int64"),
         (dict(nodes=0), "sources[0] is 0; nodes is 0"),
         (dict(source_nodes=0), "source_nodes is 0; it must be at least 1, or None: edges lead"),
-        (dict(duplicates="drop"), 'duplicates is \'drop\'; it must be "remove", "keep" or None'),
+        (dict(duplicates="drop"), 'duplicates is \'drop\'; it must be "remove" or "keep"'),
     ],
     "Graph.from_csr": [
         (dict(offsets=[]), "offsets is empty; it must hold one number more than there are nodes"),

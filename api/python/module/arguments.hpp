@@ -37,21 +37,22 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
   ARGUMENT(key_lengths, HEED_ATTENDS | kTensor) \
   ARGUMENT(first_keys, HEED_ATTENDS | kTensor | kAlone)
 #define HEED_PROJECTS (kOfBlocks | kOfGraphs)
-#define HEED_ARGUMENTS(ARGUMENT)                               \
-  ARGUMENT(query, kOfAny | kTensor)                            \
-  ARGUMENT(key, kOfAny | kTensor)                              \
-  ARGUMENT(value, (kOfAttention | kOfGraphs) | kTensor)        \
-  ARGUMENT(out, kOfAny | kOut)                                 \
+/// Those of DIFFERENTIABLE have gradients, grad_ and their name, of the same operations.
+#define HEED_ARGUMENTS(ARGUMENT, DIFFERENTIABLE)               \
+  DIFFERENTIABLE(query, kOfAny | kTensor)                      \
+  DIFFERENTIABLE(key, kOfAny | kTensor)                        \
+  DIFFERENTIABLE(value, (kOfAttention | kOfGraphs) | kTensor)  \
+  DIFFERENTIABLE(out, kOfAny | kOut)                           \
   ARGUMENT(context, kOfAny | kWhere)                           \
   ARGUMENT(attn_mask, HEED_ATTENDS | kTensor)                  \
-  ARGUMENT(bias, HEED_ATTENDS | kTensor)                       \
+  DIFFERENTIABLE(bias, HEED_ATTENDS | kTensor)                 \
   ARGUMENT(causal, HEED_ATTENDS | kSetting)                    \
   ARGUMENT(window, HEED_ATTENDS | kSetting)                    \
   ARGUMENT(alignment, HEED_ATTENDS | kSetting)                 \
   ARGUMENT(scale, kOfAny | kSetting)                           \
   ARGUMENT(softcap, kOfAny | kSetting)                         \
-  ARGUMENT(alibi_slopes, HEED_ATTENDS | kTensor)               \
-  ARGUMENT(sinks, HEED_ATTENDS | kTensor)                      \
+  DIFFERENTIABLE(alibi_slopes, HEED_ATTENDS | kTensor)         \
+  DIFFERENTIABLE(sinks, HEED_ATTENDS | kTensor)                \
   ARGUMENT(temperature, kOfAny | kSetting)                     \
   ARGUMENT(hard, kOfAny | kSetting | kAlone)                   \
   ARGUMENT(dropout, HEED_ATTENDS | kSetting | kAlone)          \
@@ -73,65 +74,45 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
   ARGUMENT(head_ranks, kOfRanks | kSetting)                    \
   ARGUMENT(flops_per_byte, kOfRanks | kSetting)                \
                                                                \
-  ARGUMENT(w_query, HEED_PROJECTS | kSetting)                  \
-  ARGUMENT(w_key, HEED_PROJECTS | kSetting)                    \
-  ARGUMENT(w_value, HEED_PROJECTS | kSetting)                  \
-  ARGUMENT(w_out, kOfBlocks | kSetting)                        \
-  ARGUMENT(w_edge_key, kOfGraphs | kSetting)                   \
-  ARGUMENT(w_edge_value, kOfGraphs | kSetting)                 \
-  ARGUMENT(b_query, HEED_PROJECTS | kSetting)                  \
-  ARGUMENT(b_key, HEED_PROJECTS | kSetting)                    \
-  ARGUMENT(b_value, HEED_PROJECTS | kSetting)                  \
-  ARGUMENT(b_out, kOfBlocks | kSetting)                        \
+  DIFFERENTIABLE(w_query, HEED_PROJECTS | kSetting)            \
+  DIFFERENTIABLE(w_key, HEED_PROJECTS | kSetting)              \
+  DIFFERENTIABLE(w_value, HEED_PROJECTS | kSetting)            \
+  DIFFERENTIABLE(w_out, kOfBlocks | kSetting)                  \
+  DIFFERENTIABLE(w_edge_key, kOfGraphs | kSetting)             \
+  DIFFERENTIABLE(w_edge_value, kOfGraphs | kSetting)           \
+  DIFFERENTIABLE(b_query, HEED_PROJECTS | kSetting)            \
+  DIFFERENTIABLE(b_key, HEED_PROJECTS | kSetting)              \
+  DIFFERENTIABLE(b_value, HEED_PROJECTS | kSetting)            \
+  DIFFERENTIABLE(b_out, kOfBlocks | kSetting)                  \
   ARGUMENT(heads, HEED_PROJECTS | kSetting)                    \
   ARGUMENT(key_heads, kOfBlocks | kSetting)                    \
   ARGUMENT(combine, HEED_PROJECTS | kSetting)                  \
-  ARGUMENT(head_weights, HEED_PROJECTS | kSetting)             \
-  ARGUMENT(edge_data, kOfGraphs | kTensor)                     \
-  ARGUMENT(edge_bias, kOfGraphs | kTensor)                     \
+  DIFFERENTIABLE(head_weights, HEED_PROJECTS | kSetting)       \
+  DIFFERENTIABLE(edge_data, kOfGraphs | kTensor)               \
+  DIFFERENTIABLE(edge_bias, kOfGraphs | kTensor)               \
   ARGUMENT(score, kOfGraphs | kSetting)                        \
   ARGUMENT(activation, kOfGraphs | kSetting)                   \
   ARGUMENT(slope, kOfGraphs | kSetting)                        \
-  ARGUMENT(score_weights, kOfGraphs | kSetting)                \
+  DIFFERENTIABLE(score_weights, kOfGraphs | kSetting)          \
   ARGUMENT(residual, kOfGraphs | kSetting)                     \
   ARGUMENT(steps, kOfGraphs | kSetting)                        \
                                                                \
   ARGUMENT(graph, kOfGraphs | kSetting)                        \
-  ARGUMENT(data, kOfGraphs | kTensor)                          \
+  DIFFERENTIABLE(data, kOfGraphs | kTensor)                    \
                                                                \
   ARGUMENT(lse, kOfAttention | kGradient)                      \
-  ARGUMENT(grad_out, kOfAny | kGradient)                       \
   ARGUMENT(grad_lse, kOfAny | kGradient)                       \
-  ARGUMENT(grad_query, kOfAny | kGradient)                     \
-  ARGUMENT(grad_key, kOfAny | kGradient)                       \
-  ARGUMENT(grad_value, (kOfAttention | kOfGraphs) | kGradient) \
-  ARGUMENT(grad_bias, HEED_ATTENDS | kGradient)                \
-  ARGUMENT(grad_sinks, HEED_ATTENDS | kGradient)               \
-  ARGUMENT(grad_alibi_slopes, HEED_ATTENDS | kGradient)        \
   ARGUMENT(grad_scale, HEED_ATTENDS | kGradient)               \
   ARGUMENT(grad_temperature, HEED_ATTENDS | kGradient)         \
-  ARGUMENT(grad_data, kOfGraphs | kGradient)                   \
-  ARGUMENT(grad_edge_data, kOfGraphs | kGradient)              \
-  ARGUMENT(grad_edge_bias, kOfGraphs | kGradient)              \
-  ARGUMENT(grad_w_query, HEED_PROJECTS | kGradient)            \
-  ARGUMENT(grad_w_key, HEED_PROJECTS | kGradient)              \
-  ARGUMENT(grad_w_value, HEED_PROJECTS | kGradient)            \
-  ARGUMENT(grad_w_out, kOfBlocks | kGradient)                  \
-  ARGUMENT(grad_w_edge_key, kOfGraphs | kGradient)             \
-  ARGUMENT(grad_w_edge_value, kOfGraphs | kGradient)           \
-  ARGUMENT(grad_b_query, HEED_PROJECTS | kGradient)            \
-  ARGUMENT(grad_b_key, HEED_PROJECTS | kGradient)              \
-  ARGUMENT(grad_b_value, HEED_PROJECTS | kGradient)            \
-  ARGUMENT(grad_b_out, kOfBlocks | kGradient)                  \
-  ARGUMENT(grad_head_weights, HEED_PROJECTS | kGradient)       \
-  ARGUMENT(grad_score_weights, kOfGraphs | kGradient)          \
   ARGUMENT(accumulate, kOfAny | kGradient)                     \
   ARGUMENT(score_gradient, HEED_ATTENDS | kGradient)
 
 /// As they came, the caller holding them; null where one was not given, or None.
 struct Arguments {
 #define HEED_MEMBER(name, uses) nb::handle name;
-  HEED_ARGUMENTS(HEED_MEMBER)
+#define HEED_MEMBERS(name, uses) HEED_MEMBER(name, uses) HEED_MEMBER(grad_##name, uses)
+  HEED_ARGUMENTS(HEED_MEMBER, HEED_MEMBERS)
+#undef HEED_MEMBERS
 #undef HEED_MEMBER
 };
 
@@ -143,7 +124,10 @@ struct Argument {
 
 constexpr Argument kArguments[] = {
 #define HEED_ROW(name, uses) {#name, &Arguments::name, uses},
-    HEED_ARGUMENTS(HEED_ROW)
+#define HEED_ROWS(name, uses) \
+  HEED_ROW(name, uses) HEED_ROW(grad_##name, ((uses)&kOfAny) | kGradient)
+    HEED_ARGUMENTS(HEED_ROW, HEED_ROWS)
+#undef HEED_ROWS
 #undef HEED_ROW
 };
 

@@ -194,6 +194,10 @@ inline bool is_asked(const char* name, nb::handle given) {
 /// What the argument `descriptor` is: the number of an open file.
 int file_descriptor(nb::handle from);
 
+/// Which of the words it is, in their order. `others` begins the list of what it may be.
+std::uint32_t read_word(const char* name, nb::handle from, std::initializer_list<const char*> words,
+                        const char* others = "");
+
 /// Whether it is an int, or something that counts as one, but no bool.
 bool is_integer(nb::handle from);
 

@@ -194,7 +194,9 @@ Arguments own_options(Arguments given) {
 void BlockCall::read(const Arguments& all) {
   const Arguments given = own_options(all);
   read_inputs(*this, given);
-  desc.combine = read_combine(given.combine, HEED_COMBINE_TENSOR);
+  if (given.combine.is_valid())
+    desc.combine =
+        read_word("combine", given.combine, {"concat", "weighted", "mean", "max", "tensor"});
   if (desc.combine == HEED_COMBINE_CONCAT && !given.w_out.is_valid())
     desc.combine = HEED_COMBINE_HEADS;
   read_matrices(*this, given);

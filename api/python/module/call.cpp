@@ -106,6 +106,17 @@ Form with_feature(Form form) {
   return form;
 }
 
+/// What may be wrong where the heads of query and key do not go together, for messages.
+std::string heads_hint(const Call& call) {
+  if (call.packed_queries() && !call.packed_keys() && !call.paged())
+    return "; without cu_seqlens_k key is [batch, key heads, keys, features]";
+  const std::int64_t rows = call.query.form.size(2);
+  const std::int64_t keys = call.key.form.size(2);
+  if (call.packed_queries() || call.packed_keys() || call.paged() || keys == 0 || rows % keys != 0)
+    return "";
+  return "; of tensors [batch, rows, heads, features] give x.swapaxes(1, 2)";
+}
+
 void check_needed(const char* name, nb::handle given, const char* with, bool used) {
   if (given.is_valid() && !used) refuse("{} is given without {}", name, with);
 }
@@ -232,8 +243,8 @@ void read_tensors(Call& call, const Arguments& given) {
   desc.key_heads = shared("heads", heads_k, {k, v});
   if (desc.query_heads == 1) desc.query_heads = desc.key_heads;
   if (desc.key_heads == 0 ? desc.query_heads != 0 : desc.query_heads % desc.key_heads != 0)
-    refuse("query has {} heads and key {}; each must serve the same number of query heads",
-           desc.query_heads, desc.key_heads);
+    refuse("query has {} heads and key {}; each must serve the same number of query heads{}",
+           desc.query_heads, desc.key_heads, heads_hint(call));
   if (call.batch_of == nullptr) desc.batch = shared("batches", 4, {q, k, v});
   if (!packed_k && !call.paged()) check_batch(call, k), check_batch(call, v);
   call.axes = packed_q                   ? 3
@@ -414,16 +425,11 @@ double factor(const char* name, nb::handle from, const char* for_zero) {
 }
 
 std::uint32_t read_point(nb::handle from) {
-  static constexpr const char* kPoints[] = {"scores", "capped", "masked", "probabilities"};
-  static constexpr char kChoices[] =
-      "False, True, \"scores\", \"capped\", \"masked\" or \"probabilities\"";
   if (const std::optional<bool> given = truth(from))
     return *given ? HEED_WEIGHTS_PROBABILITIES : HEED_WEIGHTS_NONE;
-  if (!nb::isinstance<nb::str>(from))
-    refuse_type("return_weights must be {}, not {}", kChoices, type_text(from));
-  for (std::uint32_t i = 0; i < 4; ++i)
-    if (from.equal(nb::str(kPoints[i]))) return HEED_WEIGHTS_SCORES + i;
-  refuse("return_weights is {}; it must be {}", nb::repr(from), kChoices);
+  return HEED_WEIGHTS_SCORES + read_word("return_weights", from,
+                                         {"scores", "capped", "masked", "probabilities"},
+                                         "False, True, ");
 }
 
 }  // namespace
@@ -581,9 +587,11 @@ heed_score_layout score_layout(const char* name, const Form& form, const Call& c
   heed_score_layout layout = HEED_SCORE_LAYOUT_INIT;
   for (int axis = 0; axis < 4; ++axis) {
     const std::int64_t size = form.size(4 - axis);
-    if (size != sizes[axis] && size != 1)
-      refuse("{} has shape {}; it must broadcast to {}: batch, heads, rows, keys", name,
-             shape_text(form), shape_text(sizes, 4));
+    if (size == sizes[axis] || size == 1) continue;
+    const bool of_words = form.axes == 2 && form.size(2) == desc.batch && form.size(1) == keys;
+    refuse("{} has shape {}; it must broadcast to {}: batch, heads, rows, keys{}", name,
+           shape_text(form), shape_text(sizes, 4),
+           of_words ? "; of [batch, keys] give it as [:, None, None, :]" : "");
   }
   layout.dtype = form.element == Element::kBool ? HEED_DTYPE_DEFAULT : dtype_of(form.element);
   layout.reserved = HEED_STRIDES_EXPLICIT;
@@ -639,21 +647,6 @@ void read_scores(Call& call, const Arguments& given) {
     desc.weight_rows = call.weight_rows.count;
     args.weight_rows = call.weight_rows.data;
   }
-}
-
-std::uint32_t read_combine(nb::handle from, heed_combine last) {
-  static constexpr const char* kNames[] = {"concat", "weighted", "mean", "max", "tensor"};
-  const auto most = static_cast<std::uint32_t>(last);
-  if (!from.is_valid()) return HEED_COMBINE_CONCAT;
-  std::string choices;
-  for (std::uint32_t i = 0; i <= most; ++i) {
-    if (nb::isinstance<nb::str>(from) && from.equal(nb::str(kNames[i]))) return i;
-    choices += i == 0 ? "\"" : i == most ? " or \"" : ", \"";
-    choices += kNames[i] + std::string("\"");
-  }
-  if (!nb::isinstance<nb::str>(from))
-    refuse_type("combine must be {}, not {}", choices, type_text(from));
-  refuse("combine is {}; it must be {}", nb::repr(from), choices);
 }
 
 const void* read_head_weights(std::uint32_t combine, nb::handle from, bool float64,

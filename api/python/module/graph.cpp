@@ -50,9 +50,7 @@ Indices read_edges(nb::handle sources, nb::handle destinations) {
 
 std::uint32_t read_duplicates(nb::handle from) {
   if (!from.is_valid()) return HEED_DUPLICATES_DEFAULT;
-  if (from.equal(nb::str("remove"))) return HEED_DUPLICATES_REMOVE;
-  if (from.equal(nb::str("keep"))) return HEED_DUPLICATES_KEEP;
-  refuse("duplicates is {}; it must be \"remove\", \"keep\" or None", nb::repr(from));
+  return HEED_DUPLICATES_REMOVE + read_word("duplicates", from, {"remove", "keep"});
 }
 
 namespace {
@@ -314,36 +312,19 @@ void read_settings(GraphCall& call, const Arguments& given) {
            desc.width, desc.residual != 0 ? "residual" : "steps above 1", row);
 }
 
-}  // namespace
-
-namespace {
-
-/// One of these words; `nothing` if it is not given.
-std::uint32_t read_word(const char* name, nb::handle from, std::initializer_list<const char*> words,
-                        std::uint32_t nothing) {
-  if (!from.is_valid()) return nothing;
-  std::string all;
-  std::uint32_t index = 0;
-  for (const char* const word : words) {
-    if (from.equal(nb::str(word))) return index;
-    all += (index == 0 ? "\"" : index + 1 < words.size() ? "\", \"" : "\" or \"");
-    all += word;
-    ++index;
-  }
-  refuse("{} is {}; it must be {}\"", name, nb::repr(from), all);
-}
-
 /// Leaky ReLU of slope 0.2, as GAT and GATv2 have it, unless something else is said.
 void read_score(GraphCall& call, const Arguments& given) {
   heed_graph_attention_desc& desc = call.desc;
-  desc.score = read_word("score", given.score, {"dot", "sum", "additive"}, HEED_SCORE_DOT);
+  if (given.score.is_valid())
+    desc.score = read_word("score", given.score, {"dot", "sum", "additive"});
   const bool dot = desc.score == HEED_SCORE_DOT;
   for (const auto& [name, one] :
        {std::pair{"activation", given.activation}, std::pair{"slope", given.slope}})
     if (dot && one.is_valid())
       refuse("{} is given; only score=\"sum\" and score=\"additive\" have it", name);
-  desc.activation = read_word("activation", given.activation, {"identity", "leaky_relu", "tanh"},
-                              dot ? HEED_ACTIVATION_IDENTITY : HEED_ACTIVATION_LEAKY_RELU);
+  if (!dot) desc.activation = HEED_ACTIVATION_LEAKY_RELU;
+  if (given.activation.is_valid())
+    desc.activation = read_word("activation", given.activation, {"identity", "leaky_relu", "tanh"});
   const bool leaky = desc.activation == HEED_ACTIVATION_LEAKY_RELU;
   if (given.slope.is_valid() && !leaky)
     refuse("slope is given; only activation=\"leaky_relu\" has one");
@@ -383,7 +364,8 @@ void GraphCall::read(const Arguments& given, const heed_graph_info& sizes) {
   read_inputs(*this, given);
   read_tensors(*this, given);
   read_matrices(*this, given);
-  desc.combine = read_combine(given.combine, HEED_COMBINE_MAX);
+  if (given.combine.is_valid())
+    desc.combine = read_word("combine", given.combine, {"concat", "weighted", "mean", "max"});
   read_sizes(*this, given.heads);
   read_settings(*this, given);
   args.head_weights =

@@ -211,6 +211,21 @@ std::int64_t integer(const char* name, nb::handle from) {
          text.is_valid() ? nb::borrow<nb::str>(text).c_str() : "an int of thousands of digits");
 }
 
+std::uint32_t read_word(const char* name, nb::handle from, std::initializer_list<const char*> words,
+                        const char* others) {
+  const bool is_word = nb::isinstance<nb::str>(from);
+  std::string choices = others;
+  std::uint32_t index = 0;
+  for (const char* const word : words) {
+    if (is_word && from.equal(nb::str(word))) return index;
+    choices += index == 0 ? "\"" : index + 1 < words.size() ? ", \"" : " or \"";
+    choices += word + std::string("\"");
+    ++index;
+  }
+  if (!is_word) refuse_type("{} must be {}, not {}", name, choices, type_text(from));
+  refuse("{} is {}; it must be {}", name, nb::repr(from), choices);
+}
+
 int file_descriptor(nb::handle from) {
   const std::int64_t number = integer("descriptor", from);
   if (number < 0 || number > std::numeric_limits<int>::max())

@@ -124,12 +124,6 @@ nb::object merge(nb::handle given, nb::handle out, nb::handle packed_flag, nb::h
 
 namespace {
 
-std::uint32_t read_pairs(nb::handle from) {
-  if (from.equal(nb::str("halves"))) return HEED_ROTARY_HALVES;
-  if (from.equal(nb::str("interleaved"))) return HEED_ROTARY_INTERLEAVED;
-  refuse("pairs is {}; it must be \"halves\" or \"interleaved\"", nb::repr(from));
-}
-
 Array read_angles(const char* name, nb::handle from) {
   Array table = read_array(name, from);
   const Form& form = table.form;
@@ -175,7 +169,7 @@ Rotary read_rotary(nb::handle pairs, nb::handle base, nb::handle features, nb::h
                    nb::handle sines) {
   Rotary rotary;
   heed_rotary& read = rotary.rotary;
-  read.pairs = read_pairs(pairs);
+  read.pairs = HEED_ROTARY_HALVES + read_word("pairs", pairs, {"halves", "interleaved"});
   if (!features.is_none()) {
     read.features = integer("features", features);
     if (read.features < 2 || read.features % 2 != 0)
