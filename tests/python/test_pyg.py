@@ -77,7 +77,27 @@ OPTIONS += [dict(heads=2, flow="target_to_source"), dict(heads=2, edge_dim=4, tr
 OPTIONS += [dict(heads=2, edge_dim=4, dtype=x) for x in (torch.float64, torch.bfloat16)]
 
 
-def check_agrees(options, name="TransformerConv"):
+BOTH = "GATConv", "GATv2Conv"
+OF_GATS = [
+    {},
+    *({"heads": 3, "concat": False}, {"heads": 3, "bias": False, "negative_slope": 0.01}),
+    *({"heads": 2, "residual": True, "add_self_loops": False}, {"negative_slope": 0.0}),
+    *({"heads": 2, "edge_dim": 4, "fill_value": fill} for fill in ("mean", "max", 0.5)),
+    {"heads": 2, "edge_dim": 4, "add_self_loops": False},
+    {"heads": 2, "edge_dim": 4, "train": True},
+    *({"heads": 4, "edge_dim": 4, "dtype": x} for x in (torch.float64, torch.bfloat16)),
+]
+
+
+AGREEING = [("TransformerConv", options) for options in OPTIONS]
+AGREEING += [(name, options) for name in BOTH for options in OF_GATS]
+AGREEING += [("GATv2Conv", {**options, "share_weights": True}) for options in OF_GATS]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), AGREEING, ids=["-".join(map(str, (n, *o.values()))) for n, o in AGREEING]
+)
+def test_agrees(name, options):
     """A layer and its gradients, with those of PyTorch Geometric's in float64."""
     options = dict(options)
     training, dtype = options.pop("train", False), options.pop("dtype", torch.float32)
@@ -91,33 +111,6 @@ def check_agrees(options, name="TransformerConv"):
     assert heed.torch.report() == {"heed": 1}
     with torch.inference_mode():
         assert_same(ours(*given), found[0])
-
-
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(map(str, o.values())))
-def test_agrees(options):
-    """With PyTorch Geometric's layer in float64."""
-    check_agrees(options)
-
-
-BOTH = "GATConv", "GATv2Conv"
-OF_GATS = [
-    {},
-    *({"heads": 3, "concat": False}, {"heads": 3, "bias": False, "negative_slope": 0.01}),
-    *({"heads": 2, "residual": True, "add_self_loops": False}, {"negative_slope": 0.0}),
-    *({"heads": 2, "edge_dim": 4, "fill_value": fill} for fill in ("mean", "max", 0.5)),
-    {"heads": 2, "edge_dim": 4, "add_self_loops": False},
-    {"heads": 2, "edge_dim": 4, "train": True},
-    *({"heads": 4, "edge_dim": 4, "dtype": x} for x in (torch.float64, torch.bfloat16)),
-]
-
-
-@pytest.mark.parametrize("options", OF_GATS, ids=lambda o: "-".join(map(str, o.values())) or "-")
-@pytest.mark.parametrize("name", [*BOTH, "shared"])
-def test_gat_agrees(name, options):
-    """As of TransformerConv; GATv2Conv also with one matrix for sources and destinations."""
-    options = dict(options, **({"share_weights": True} if name == "shared" else {}))
-    name = "GATv2Conv" if name == "shared" else name
-    check_agrees(options, name)
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -161,21 +154,6 @@ def test_edges_that_inference_has_seen_are_trained_on(name):
             ours(x, adjacency)
         ours(x, adjacency).sum().backward()
     assert heed.torch.report() == {"heed": 4}
-
-
-@pytest.mark.parametrize("name", BOTH)
-def test_gat_leaves_to_pytorch_geometric(name):
-    reasons = {
-        "flow is target_to_source": layers(name=name, flow="target_to_source")[1],
-        "dropout is 0.5": layers(name=name, dropout=0.5)[1].train(),
-        "hooks look at messages": layers(name=name)[1],
-    }
-    reasons["hooks look at messages"].register_edge_update_forward_hook(lambda *_: None)
-    for reason, layer in reasons.items():
-        heed.torch.report(clear=True)
-        with torch.no_grad():
-            assert layer(torch.randn(NODES, WIDTH), graph()).shape == (NODES, FEATURES)
-        assert heed.torch.report() == {reason: 1}
 
 
 def test_lazy_channels_hooks_and_bad_edges():
@@ -223,8 +201,8 @@ def test_graph_is_made_once_and_again_when_changed(made):
     assert len(kept) == before - 1
 
 
-def hooked(layer):
-    layer.register_message_forward_hook(lambda *_: None)
+def hooked(layer, at="message"):
+    getattr(layer, f"register_{at}_forward_hook")(lambda *_: None)
     return layer
 
 
@@ -266,6 +244,21 @@ FALLS_BACK = {
         *("gradients are required, and attention weights asked for", weights_trained),
     ),
 }
+for gat in BOTH:
+    FALLS_BACK |= {
+        f"flow_of_{gat}": (
+            lambda name=gat: layers(name=name, flow="target_to_source")[1],
+            *("flow is target_to_source", plainly),
+        ),
+        f"dropout_of_{gat}": (
+            lambda name=gat: layers(name=name, dropout=0.5)[1].train(),
+            *("dropout is 0.5", plainly),
+        ),
+        f"hook_of_{gat}": (
+            lambda name=gat: hooked(layers(name=name)[1], "edge_update"),
+            *("hooks look at messages", plainly),
+        ),
+    }
 
 
 @pytest.mark.parametrize("name", FALLS_BACK)
