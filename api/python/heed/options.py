@@ -40,13 +40,15 @@ Start: TypeAlias = Literal["top_left", "bottom_right", "top-left", "bottom-right
 
 @dataclass(frozen=True)
 class Row:
-    """What the table of options says of one beside its type."""
+    """What the table of options says of one beside its type.
 
-    elsewhere: str = ""  # what PyTorch, FlashAttention, ONNX and transformers call it
-    told: str | None = (
-        None  # what the help of ``heed attend`` says of it; None: it has no such option
-    )
-    word: str | None = None  # what it is called there, unless it is called as here
+    What others call it (PyTorch, FlashAttention, ONNX, transformers); and of ``heed attend``, what
+    its help says, None where it has no such option, and the option's name, if that is another.
+    """
+
+    elsewhere: str = ""
+    told: str | None = None
+    word: str | None = None
 
 
 class ScoreOptions(TypedDict, total=False):
