@@ -458,7 +458,8 @@ def _attend_graph_fake(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Te
 
 
 def _fill_graph_gradients(*args: Any) -> None:
-    grad_out, query, key, value, *given, edge_index, flipped, score, slope, made = args
+    grad_out, query, key, value, edge_data, w_edge, score_weights, *how, made = args
+    edge_index, flipped, score, slope = how
     grad_query, grad_key, grad_value, grad_edge_data, grad_w_edge, grad_score_weights, _ = made
     twice = score == "dot" and grad_w_edge is not False
     found = heed.graph_attention_backward(
@@ -471,7 +472,7 @@ def _fill_graph_gradients(*args: Any) -> None:
         grad_w_edge_key=grad_w_edge,
         grad_w_edge_value=twice,
         grad_score_weights=grad_score_weights,
-        **_graph_options(*given, score, slope),
+        **_graph_options(edge_data, w_edge, score_weights, score, slope),
     )
     if twice:  # the one matrix multiplies for keys and for values
         grad_w_edge += found.w_edge_value
