@@ -22,17 +22,15 @@ Runner Block::prepare() {
 }
 
 oracle::Block block_of(const Workload& w, bool prepared) {
-  oracle::BlockChoice choice = oracle::choice_of(w.desc.query.dtype);
-  choice.width_query = choice.width_key = choice.width_out = w.width;
-  choice.self = w.desc.query_length == w.desc.key_length;
-  choice.bias_dtype = HEED_DTYPE_DEFAULT;
-  for (oracle::MatrixChoice* const m :
-       {&choice.w_query, &choice.w_key, &choice.w_value, &choice.w_out}) {
-    m->bias = w.projection_biases;
+  const oracle::Problem attention = problem_of(parse_workload(w.attention));
+  heed_multihead_desc desc = oracle::block_desc(w.desc.query.dtype, w.width);
+  desc.attention = &attention.desc;
+  desc.bias_dtype = HEED_DTYPE_DEFAULT;
+  oracle::Block block(attention, desc, w.desc.query_length == w.desc.key_length);
+  for (oracle::WeightMatrix* const m : block.matrices()) {
+    if (w.projection_biases) m->add_bias(desc.bias_dtype, 0);
     m->prepared = prepared;
-    m->bias_dtype = HEED_DTYPE_DEFAULT;
   }
-  oracle::Block block(problem_of(parse_workload(w.attention)), choice);
   oracle::Problem& inside = block.attention;
   for (Tensor* const unused : {&inside.query, &inside.key, &inside.value, &inside.out})
     *unused = rows_of(unused->dtype(), 0, 0);

@@ -17,9 +17,7 @@ inline BackwardProblem draw_gradients(std::uint64_t seed, Lengths lengths = Leng
   return p;
 }
 inline BackwardProblem draw_any_gradients(std::uint64_t seed) { return draw_gradients(seed); }
-inline BlockBackwardCall draw_block_gradients(std::uint64_t seed) {
-  return BlockBackwardCall(draw_block_backward(seed));
-}
+inline BlockBackward draw_block_gradients(std::uint64_t seed) { return draw_block_backward(seed); }
 inline GraphBackwardProblem draw_graph_gradients(std::uint64_t seed) {
   return draw_graph_backward(seed);
 }

@@ -102,7 +102,7 @@ Input input_of(std::size_t gradient, BackwardProblem& of) {
   }
 }
 
-Input input_of(std::size_t gradient, BlockBackwardCall& of) {
+Input input_of(std::size_t gradient, BlockBackward& of) {
   Block& b = of.block;
   Problem& a = b.attention;
   WeightMatrix* const matrices[] = {&b.w_query, &b.w_key, &b.w_value,
@@ -157,11 +157,11 @@ std::optional<BackwardProblem> draw_attention(std::uint64_t seed) {
   return BackwardProblem(std::move(p), seed);
 }
 
-std::optional<BlockBackwardCall> draw_smooth_block(std::uint64_t seed) {
+std::optional<BlockBackward> draw_smooth_block(std::uint64_t seed) {
   Block b = draw_differentiable_block(seed);
   if (b.real != HEED_DTYPE_F64 || !is_smooth(b.attention)) return std::nullopt;
   widen_bias(b.attention);
-  return BlockBackwardCall{BlockBackward(std::move(b), seed)};
+  return BlockBackward(std::move(b), seed);
 }
 
 /// The largest of heads has corners.
@@ -195,7 +195,7 @@ bool has_differences(AnyProblem& p) {
 // ---- What is differentiated ----
 
 Expected outputs_of(BackwardProblem& p) { return p.forward.expected(); }
-Expected outputs_of(BlockBackwardCall& p) {
+Expected outputs_of(BlockBackward& p) {
   GivenBlock given = p.block.given();
   given.attention.lse = HEED_LAYOUT_INIT;
   given.attention.lse.dtype = HEED_DTYPE_F64;
@@ -288,7 +288,7 @@ void check_slope(const char* name, AnyProblem& p, const Input& input,
 }
 
 void attend(BackwardProblem& p) { p.attend_as_expected(); }
-void attend(BlockBackwardCall&) {}
+void attend(BlockBackward&) {}
 void attend(GraphBackwardProblem&) {}
 
 /// Checks so many problems that are drawn; of each gradient at least one in `rare`.

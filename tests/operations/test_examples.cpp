@@ -1,6 +1,6 @@
 // The worked examples that heed grew from, with their known answers: as rows that are attended, and
 // as inputs that a block multiplies with its matrices first.
-#include "tests/multihead/copies.hpp"
+#include "tests/operations/operations.hpp"
 #include "tests/oracle/rounding.hpp"
 
 using namespace heed_test;
@@ -136,12 +136,10 @@ Problem attended(const Inputs& in) {
 
 /// One head, whose result stays as it is: W_out is the identity.
 Block multiplied(const Inputs& in) {
-  BlockChoice choice;
-  choice.self = true;
-  choice.width_query = choice.width_key = in.width;
-  choice.width_out = 3;
-  for (MatrixChoice* const w : matrices_of(choice)) w->bias = false;
-  Block block = plain_block(in.rows, in.rows, 1, 3, choice);
+  heed_multihead_desc desc = block_desc(HEED_DTYPE_DEFAULT, in.width);
+  desc.width_out = 3;
+  Block block = plain_block(in.rows, 0, 1, 3, desc);
+  for (WeightMatrix* const w : block.matrices()) w->bias.reset();
   block.attention.desc.scale = in.scale;
   copy(in.x, block.input_query);
   copy(in.w_query, block.w_query);

@@ -2,7 +2,7 @@
 // a reciprocal, matrices over more rows than are taken at a time, what a block keeps, ties; and two
 // edges by hand.
 #include "tests/graph/problems.hpp"
-#include "tests/multihead/copies.hpp"
+#include "tests/operations/operations.hpp"
 
 using namespace heed_test;
 
@@ -14,13 +14,12 @@ Sizes grouped(Index queries, Index keys, const Types& types = {}) {
   return sizes;
 }
 
-Block block_of(std::uint32_t combine, std::uint32_t dtype, Index queries = 11) {
-  BlockChoice choice = choice_of(dtype);
-  choice.combine = combine;
-  choice.width_query = 13;
-  choice.width_key = 9;
-  choice.width_out = 10;
-  Block block = plain_block(queries, 17, 4, 6, choice, 2, 2, 5);
+Block block_of(std::uint32_t combine) {
+  heed_multihead_desc desc = block_desc(HEED_DTYPE_F32, 13);
+  desc.combine = combine;
+  desc.width_key = 9;
+  desc.width_out = 10;
+  Block block = plain_block(11, 17, 4, 6, desc, 2, 2, 5);
   block.fill(30 + combine);
   return block;
 }
@@ -70,51 +69,21 @@ TEST_CASE("gradients through factors that have no reciprocal, or are no normal n
   }
 }
 
-// ---- Dense attention ----
-
 // ---- Blocks ----
 
 TEST_CASE("the gradient of a matrix over more rows than a product takes", "[backward][large]") {
   if (small()) return;
-  BlockChoice choice;
-  choice.width_query = choice.width_key = choice.width_out = 5;
-  choice.self = true;
-  Block block = plain_block(9, 9, 1, 4, choice, 500);
+  Block block = plain_block(9, 0, 1, 4, block_desc(HEED_DTYPE_DEFAULT, 5), 500);
   block.fill(3);
   BlockBackward p = all_gradients_of(std::move(block));
-  check_kept(p);
-}
-
-TEST_CASE("a run that keeps has the same out and lse", "[backward][same]") {
-  for (const std::uint32_t combine : kCombiners)
-    for (const Index queries : {3, 16, 48}) {
-      Block block = block_of(combine, HEED_DTYPE_F32, queries);
-      for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64}) {
-        block.attention.want_lse(dtype);
-        for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
-          const Context& context = plain_contexts()[n];
-          const Outputs want = block.run_all(context);
-          heed_multihead_desc desc = block.desc();
-          desc.keep = 1;
-          const MultiheadPlan plan = make_plan(context, desc);
-          Workspace kept(describe(plan).kept_bytes);
-          CHECK(kept.bytes() > 0);
-          heed_multihead_args args = block.args();
-          args.kept = kept.get();
-          args.kept_bytes = kept.bytes();
-          block.out.clear();
-          block.attention.lse->clear();
-          require_ok(heed_multihead(context.get(), &desc, &args));
-          CHECK(kept.intact());
-          check_same("out", block.out.numbers(), want.out);
-          check_same("lse", block.attention.lse->numbers(), want.lse);
-        }
-      }
-    }
+  for (const std::uint32_t keep : {0, 1}) {
+    p.block.own_desc.keep = keep;
+    check_problem(p);
+  }
 }
 
 TEST_CASE("of equal heads the first has the gradient of the largest", "[backward]") {
-  Block block = block_of(HEED_COMBINE_MAX, HEED_DTYPE_F32);
+  Block block = block_of(HEED_COMBINE_MAX);
   // All heads share one matrix, so that they are the same.
   block.w_value.each([&](Index m, Index i, Index o) { block.w_value.set(m, i, o, 1); });
   block.w_value.bias->fill([] { return 0; });

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "tests/graph/problems.hpp"
-#include "tests/multihead/copies.hpp"
 #include "tests/problem/random_forms.hpp"
 
 using namespace heed_test;
@@ -215,12 +214,11 @@ TEST_CASE("shared key heads are key heads repeated", "[identities]") {
 namespace {
 
 Block block_of(std::uint32_t combine, std::uint32_t dtype = HEED_DTYPE_F32, Index key_heads = 2) {
-  BlockChoice choice = choice_of(dtype);
-  choice.combine = combine;
-  choice.width_query = 14;
-  choice.width_key = 11;
-  choice.width_out = 9;
-  Block block = plain_block(13, 17, 4, 7, choice, 2, key_heads, 5);
+  heed_multihead_desc desc = block_desc(dtype, 14);
+  desc.combine = combine;
+  desc.width_key = 11;
+  desc.width_out = 9;
+  Block block = plain_block(13, 17, 4, 7, desc, 2, key_heads, 5);
   block.fill(7);
   block.attention.want_lse();
   block.attention.want_weights(HEED_WEIGHTS_SCORES);
@@ -234,19 +232,19 @@ double combined(const Block& block, Index o, Head&& head) {
   double largest = -kInfinity;
   for (Index h = 0; h < 4; ++h) {
     for (Index x = 0; x < 5 && block.w_out; ++x)
-      sum += head(h, x) * (block.choice.combine == HEED_COMBINE_TENSOR
-                               ? block.w_out->get(h, x, o)
-                               : block.w_out->get(0, h * 5 + x, o));
+      sum +=
+          head(h, x) * (block.combine() == HEED_COMBINE_TENSOR ? block.w_out->get(h, x, o)
+                                                               : block.w_out->get(0, h * 5 + x, o));
     if (block.w_out) continue;
     largest = std::max(largest, head(h, o));
-    sum += head(h, o) *
-           (block.choice.combine == HEED_COMBINE_MEAN
-                ? 0.25
-                : static_cast<double>(static_cast<float>(block.choice.combine == HEED_COMBINE_MAX
-                                                             ? 0
-                                                             : block.head_weights.numbers[at(h)])));
+    sum +=
+        head(h, o) *
+        (block.combine() == HEED_COMBINE_MEAN
+             ? 0.25
+             : static_cast<double>(static_cast<float>(
+                   block.combine() == HEED_COMBINE_MAX ? 0 : block.head_weights.numbers[at(h)])));
   }
-  return block.choice.combine == HEED_COMBINE_MAX ? largest : sum;
+  return block.combine() == HEED_COMBINE_MAX ? largest : sum;
 }
 
 }  // namespace
@@ -274,10 +272,7 @@ TEST_CASE("the bounds of blocks are narrow", "[identities]") {
   // Every rounding of three products and a softmax, all in the worst direction.
   for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64})
     for (const Index length : {7, 77}) {
-      BlockChoice choice = choice_of(dtype);
-      choice.self = true;
-      choice.width_query = choice.width_key = choice.width_out = 64;
-      Block block = plain_block(length, length, 4, 16, choice);
+      Block block = plain_block(length, 0, 4, 16, block_desc(dtype, 64));
       block.fill(3);
       double loosest = 0;
       for (const Element& e : block.expected().out) loosest = std::max(loosest, e.bound);

@@ -94,7 +94,7 @@ bool spoil_inputs(BackwardProblem& p, Random& random) {
   p.attend(plain_contexts()[0]);
   return false;
 }
-bool spoil_inputs(BlockBackwardCall& p, Random& random) {
+bool spoil_inputs(BlockBackward& p, Random& random) {
   spoil_inputs(p.block, random);
   return false;
 }

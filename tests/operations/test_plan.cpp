@@ -2,7 +2,7 @@
 #include "engine/dense/plan.hpp"
 #include "engine/dense/totals.hpp"
 #include "tests/graph/problems.hpp"
-#include "tests/multihead/copies.hpp"
+#include "tests/operations/operations.hpp"
 #include "tests/support/isas.hpp"
 
 using namespace heed_test;
@@ -29,10 +29,7 @@ std::size_t workspace_of(const Context& context, Index query_length, Index key_l
 /// Of self-attention in a block, without tensors to run it on.
 std::size_t workspace_of_block(const Context& context, Index length, Index batch = 1,
                                std::uint32_t weights_point = HEED_WEIGHTS_NONE) {
-  BlockChoice choice;
-  choice.self = true;
-  choice.width_query = choice.width_key = choice.width_out = 64;
-  Block block = plain_block(1, 1, 4, 16, choice);
+  Block block = plain_block(1, 0, 4, 16, block_desc(HEED_DTYPE_DEFAULT, 64));
   heed_multihead_desc desc = block.desc();
   heed_attention_desc attention = *desc.attention;
   attention.batch = batch;
@@ -332,13 +329,12 @@ TEST_CASE("a plan of a block describes itself", "[plan]") {
   REQUIRE(heed_product_count() > 0);
   for (const char* const isa : isa_names()) {
     const Context context = make_context(isa);
-    BlockChoice choice;
-    choice.width_query = 20;
-    choice.width_key = 18;
-    choice.width_out = 10;
     for (const std::uint32_t combine : {HEED_COMBINE_CONCAT, HEED_COMBINE_MEAN}) {
-      choice.combine = combine;
-      Block block = plain_block(21, 26, 4, 7, choice, 2, 2, 9);
+      heed_multihead_desc desc = block_desc(HEED_DTYPE_DEFAULT, 20);
+      desc.width_key = 18;
+      desc.width_out = 10;
+      desc.combine = combine;
+      Block block = plain_block(21, 26, 4, 7, desc, 2, 2, 9);
       const MultiheadPlan plan = make_plan(context, block.desc());
       const heed_multihead_info info = describe(plan);
       CHECK(std::string(info.isa) == isa);

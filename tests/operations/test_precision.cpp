@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "tests/dense/kinds.hpp"
-#include "tests/multihead/copies.hpp"
+#include "tests/operations/operations.hpp"
 #include "tests/problem/random_forms.hpp"
 #include "tests/support/executors.hpp"
 
@@ -83,11 +83,11 @@ template <class Check>
 void for_each_block(std::size_t blocks, bool bfloat16, Check&& check) {
   check_drawn(blocks, blocks / 2, draw_block, [&](Block& block, std::uint64_t) {
     if (is_float64(block.attention.desc)) return false;
-    BlockChoice choice = block.choice;
-    choice.dtype_query = choice.dtype_key = HEED_DTYPE_BF16;
-    for (MatrixChoice* const w : matrices_of(choice)) w->dtype = HEED_DTYPE_BF16;
-    Block narrow = bfloat16 ? remade(block, choice) : std::move(block);
-    check(narrow);
+    if (bfloat16)
+      block.each_laid([](Tensor& tensor, const LaidOut& laid) {
+        if (!laid.written()) lay(tensor, laid, {HEED_DTYPE_BF16});
+      });
+    check(block);
     return true;
   });
 }
@@ -123,11 +123,9 @@ std::vector<Sizes> long_and_many() {
 }
 
 Block self_attention(std::uint32_t dtype, Index rows = 29) {
-  BlockChoice choice = choice_of(dtype);
-  choice.self = true;
-  choice.width_query = choice.width_key = 150;
-  choice.width_out = 70;
-  Block block = plain_block(rows, rows, 4, 20, choice, 2, 2, 18);
+  heed_multihead_desc desc = block_desc(dtype, 150);
+  desc.width_out = 70;
+  Block block = plain_block(rows, 0, 4, 20, desc, 2, 2, 18);
   block.fill(77, 0.7);
   return block;
 }
@@ -222,16 +220,16 @@ TEST_CASE("products wider and longer than what is multiplied at a time", "[preci
     for (const Asked& asked : kAsked) {
       const bool prepared = index % 2 != 0;
       if (asked.precision == HEED_PRECISION_EXACT || !keep_of_few(index++)) continue;
-      BlockChoice choice = choice_of(asked.dtype);
-      choice.dtype_out = HEED_DTYPE_F32;
-      choice.width_query = width;
-      choice.width_key = width + 1;
-      choice.width_out = 2 * width + 3;
-      for (MatrixChoice* const w : matrices_of(choice)) {
-        w->prepared = prepared;
-        w->arrangement = prepared ? Arrangement::kTransposed : Arrangement::kDefault;
-      }
-      Block block = plain_block(rows, rows + 24, 3, 23, choice, 2, 1);
+      heed_multihead_desc desc = block_desc(asked.dtype, width);
+      desc.out.dtype = HEED_DTYPE_F32;
+      desc.width_key = width + 1;
+      desc.width_out = 2 * width + 3;
+      Block block = plain_block(rows, rows + 24, 3, 23, desc, 2, 1);
+      if (prepared)
+        block.each_laid([](Tensor& tensor, const LaidOut& laid) {
+          lay(tensor, laid, {laid.dtype(), Arrangement::kTransposed});
+        });
+      for (WeightMatrix* const w : block.matrices()) w->prepared = prepared;
       block.fill(static_cast<std::uint64_t>(width), 0.3);
       block.attention.want_lse();
       check_precision(block, asked.precision);
@@ -427,11 +425,9 @@ namespace {
 /// The matrices of a block, prepared, and what they are called with.
 struct Prepared {
   Prepared(const Block& block, const Context& context) {
-    BlockChoice choice = block.choice;
-    for (MatrixChoice* const w : matrices_of(choice)) w->prepared = true;
-    const Block from = remade(block, choice);
-    all = {from.w_query.prepare(context), from.w_key.prepare(context),
-           from.w_value.prepare(context), from.w_out->prepare(context)};
+    Block from = block;
+    for (WeightMatrix* const w : from.matrices()) w->prepared = true;
+    all = from.prepare(context);
   }
 
   /// The status of a run with these matrices.
@@ -444,7 +440,7 @@ struct Prepared {
     return heed_multihead(context.get(), &desc, &args);
   }
 
-  std::array<Weights, 4> all;
+  Block::Prepared all;
 };
 
 }  // namespace
@@ -471,9 +467,7 @@ TEST_CASE(
 
 TEST_CASE("pairs: a prepared matrix of bfloat16 is half as large", "[precision]") {
   for_each_with_pairs([](const char* isa, const char*) {
-    BlockChoice choice = choice_of(HEED_DTYPE_BF16);
-    choice.width_query = choice.width_key = 320;
-    const Block block = plain_block(5, 5, 4, 32, choice);
+    const Block block = plain_block(5, 5, 4, 32, block_desc(HEED_DTYPE_BF16, 320));
     const auto bytes = [&](heed_precision precision) {
       heed_weights_info info = HEED_WEIGHTS_INFO_INIT;
       const Prepared prepared(block, context_of(isa, precision));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "tests/multihead/copies.hpp"
 #include "tests/operations/operations.hpp"
 #include "tests/support/pages.hpp"
 
@@ -65,51 +64,46 @@ void check_changes(std::size_t full, AnyProblem (*draw)(std::uint64_t),
   }
 }
 
-// ---- Attention ----
-
-Types types_of(const Problem& p) { return sizes_of(p).types; }
-
-/// The same problem with its four tensors in other types and other places, none of them in pages.
-Problem remade(const Problem& p, const Types& types, const Layouts& layouts) {
-  Sizes sizes = sizes_of(p);
-  sizes.types = types;
-  Problem made(sizes, layouts);
-  Problem q = contiguous(p);
-  for (auto [tensor, layout] : {std::pair{&Problem::query, &heed_attention_desc::query},
-                                {&Problem::key, &heed_attention_desc::key},
-                                {&Problem::value, &heed_attention_desc::value},
-                                {&Problem::out, &heed_attention_desc::out}}) {
-    (made.*tensor).assign(q.*tensor);
-    q.*tensor = std::move(made.*tensor);
-    q.desc.*layout = made.desc.*layout;
-  }
-  for (auto [scales, layout] : {std::pair{&Problem::key_scales, &heed_attention_desc::key_scales},
-                                {&Problem::value_scales, &heed_attention_desc::value_scales}}) {
-    if (!(q.*scales)) continue;
-    (made.*scales)->assign(*(q.*scales));
-    q.*scales = std::move(made.*scales);
-    q.desc.*layout = made.desc.*layout;
-  }
-  return q;
-}
+// ---- Where tensors lie ----
 
 Arrangement any_arrangement(Random& random) {
   return static_cast<Arrangement>(random.integer(0, static_cast<int>(Arrangement::kCount) - 1));
 }
 
-/// Where packed rows lie [head, row, feature], that is a layout like any other.
-Layouts any_layouts(Random& random) {
-  return {any_arrangement(random), any_arrangement(random), any_arrangement(random),
-          any_arrangement(random), static_cast<std::size_t>(random.integer(1, 3))};
-}
+bool is_narrow(std::uint32_t dtype) { return format_of(dtype).bytes == 2; }
 
-bool in_order(Problem& p, Random&) {
-  p = remade(p, types_of(p), {});
+template <class AnyProblem>
+bool in_order(AnyProblem& p, Random&) {
+  p.each_laid([](Tensor& tensor, const LaidOut& laid) { lay(tensor, laid, {laid.dtype()}); });
   return true;
 }
 
-bool elsewhere(Problem& p, Random& random) {
-  p = remade(p, types_of(p), any_layouts(random));
+template <class AnyProblem>
+bool elsewhere(AnyProblem& p, Random& random) {
+  p.each_laid([&](Tensor& tensor, const LaidOut& laid) {
+    lay(tensor, laid,
+        {laid.dtype(), any_arrangement(random), static_cast<std::size_t>(random.integer(1, 5))});
+  });
+  return true;
+}
+
+/// 16-bit inputs are float32 ones exactly, and outputs are rounded to their types.
+template <class AnyProblem>
+bool as_float32(AnyProblem& p, Random&) {
+  bool any = false;
+  p.each_laid([&](Tensor& tensor, const LaidOut& laid) {
+    if (!is_narrow(tensor.dtype())) return;
+    any = true;
+    lay(tensor, laid, {HEED_DTYPE_F32});
+  });
+  return any;
+}
+
+// ---- Attention ----
+
+bool in_no_pages(Problem& p, Random&) {
+  if (p.desc.pages == 0) return false;
+  p = contiguous(p);
   return true;
 }
 
@@ -193,22 +187,14 @@ bool bias_of_zeros(Problem& p, Random&) {
   return true;
 }
 
-bool is_narrow(std::uint32_t dtype) { return format_of(dtype).bytes == 2; }
-
-/// 16-bit inputs are float32 ones exactly, and out is rounded to its type.
-bool as_float32(Problem& p, Random&) {
-  const Types types = types_of(p);
-  if (is_scaled(types.key) || is_scaled(types.value)) return false;
-  if (!is_narrow(types.query) && !is_narrow(types.key) && !is_narrow(types.value) &&
-      !is_narrow(types.out))
-    return false;
-  p = remade(p, {}, {});
-  return true;
+bool attention_of_float32(Problem& p, Random& random) {
+  return !is_scaled(p.key.dtype()) && !is_scaled(p.value.dtype()) && as_float32(p, random);
 }
 
 const std::vector<Change<Problem>> kOfAttention = {
-    {"tensors in order", in_order},
-    {"tensors elsewhere", elsewhere},
+    {"tensors in order", in_order<Problem>},
+    {"tensors elsewhere", elsewhere<Problem>},
+    {"keys in no pages", in_no_pages},
     {"keys in pages", in_pages},
     {"nothing but out", nothing_but_out},
     {"all outputs", all_outputs},
@@ -221,39 +207,9 @@ const std::vector<Change<Problem>> kOfAttention = {
 };
 
 /// Of few rows 16-bit numbers are summed in another order.
-const std::vector<Change<Problem>> kOfTypes = {{"all of float32", as_float32, true}};
+const std::vector<Change<Problem>> kOfTypes = {{"all of float32", attention_of_float32, true}};
 
 // ---- Blocks ----
-
-/// Remakes a block as change(choice) says.
-template <class ChangeChoice>
-void rechoose(Block& b, ChangeChoice&& change) {
-  BlockChoice choice = b.choice;
-  change(choice);
-  b = remade(b, choice);
-}
-
-bool block_in_order(Block& b, Random&) {
-  rechoose(b, [](BlockChoice& c) {
-    c.query = c.key = c.out = Arrangement::kDefault;
-    for (MatrixChoice* const w : matrices_of(c)) w->arrangement = Arrangement::kDefault;
-  });
-  return true;
-}
-
-bool block_elsewhere(Block& b, Random& random) {
-  rechoose(b, [&](BlockChoice& c) {
-    c.query = any_arrangement(random);
-    c.key = any_arrangement(random);
-    c.out = any_arrangement(random);
-    c.misalign = static_cast<std::size_t>(random.integer(1, 3));
-    for (MatrixChoice* const w : matrices_of(c)) {
-      w->arrangement = random.integer(0, 1) == 0 ? Arrangement::kTransposed : Arrangement::kPadded;
-      w->misalign = static_cast<std::size_t>(random.integer(1, 5));
-    }
-  });
-  return true;
-}
 
 /// Where they lie: gradients of matrices are summed in an order that the inputs' strides decide.
 bool prepared(Block& b, Random&) {
@@ -262,39 +218,54 @@ bool prepared(Block& b, Random&) {
 }
 
 bool two_inputs(Block& b, Random&) {
-  if (!b.choice.self) return false;
-  rechoose(b, [](BlockChoice& c) {
-    c.self = false;
-    c.key = Arrangement::kPadded;
-    c.dtype_key = c.dtype_query;
-  });
+  if (b.input_key) return false;
+  LaidOut laid = b.laid_out().input_key;
+  laid.arrange(Arrangement::kPadded, b.own_desc.input_query.dtype);
+  b.input_key.emplace(laid.tensor(0));
+  b.input_key->assign(b.input_query);
   return true;
 }
 
 bool out_of_float32(Block& b, Random&) {
   if (!is_narrow(b.out.dtype())) return false;
-  rechoose(b, [](BlockChoice& c) { c.dtype_out = HEED_DTYPE_F32; });
+  lay(b.out, b.laid_out().out, {HEED_DTYPE_F32});
   return true;
 }
 
-bool block_of_float32(Block& b, Random&) {
-  if (is_float64(b.attention.desc)) return false;
-  rechoose(b, [](BlockChoice& c) {
-    c.dtype_query = c.dtype_key = c.bias_dtype = HEED_DTYPE_F32;
-    for (MatrixChoice* const w : matrices_of(c)) w->dtype = w->bias_dtype = HEED_DTYPE_F32;
-  });
-  return true;
+bool block_of_float32(Block& b, Random& random) {
+  for (WeightMatrix* const w : b.matrices()) {
+    if (!w->bias || is_float64(b.own_desc)) continue;
+    const Tensor before = *w->bias;
+    w->add_bias(HEED_DTYPE_F32, 0);
+    w->bias->assign(before);
+    b.own_desc.bias_dtype = HEED_DTYPE_F32;
+  }
+  return as_float32(b, random);
 }
 
 bool matrix_per_head(Block& b, Random&) {
-  if (b.choice.combine != HEED_COMBINE_CONCAT) return false;
-  rechoose(b, [](BlockChoice& c) { c.combine = HEED_COMBINE_TENSOR; });
+  if (b.combine() != HEED_COMBINE_CONCAT) return false;
+  const WeightMatrix whole = *b.w_out;
+  b.own_desc.combine = HEED_COMBINE_TENSOR;
+  b.own_desc.w_out = HEED_MATRIX_LAYOUT_INIT;
+  b.own_desc.w_out.dtype = whole.layout().dtype;
+  WeightMatrix& each = b.w_out.emplace(b.matrix(3));
+  each.tensor.fill([&](const Axes& at) { return whole.get(0, at[0] * each.in() + at[2], at[3]); });
+  each.prepared = whole.prepared;
+  if (!whole.bias) return true;
+  each.add_bias(whole.bias->dtype(), 0);
+  each.bias->assign(*whole.bias);
+  return true;
+}
+
+bool kept(Block& b, Random&) {
+  b.own_desc.keep = 1;
   return true;
 }
 
 const std::vector<Change<Block>> kOfBlocks = {
-    {"tensors in order", block_in_order},
-    {"tensors elsewhere", block_elsewhere},
+    {"tensors in order", in_order<Block>},
+    {"tensors elsewhere", elsewhere<Block>},
     {"prepared matrices", prepared},
     {"the input twice", two_inputs},
     {"a matrix per head for one of all", matrix_per_head},
@@ -302,16 +273,15 @@ const std::vector<Change<Block>> kOfBlocks = {
      [](Block& b, Random& random) { return nothing_but_out(b.attention, random); }},
     {"all outputs", [](Block& b, Random& random) { return all_outputs(b.attention, random); }},
     {"out of float32", out_of_float32},
-    {"all inputs of float32", block_of_float32, true},
+    {"all of float32", block_of_float32, true},
 };
+
+const std::vector<Change<Block>> kOfDifferentiableBlocks = {{"kept", kept}};
 
 /// Large, of heads that share keys: rows of one alone fill a panel less than those of all.
 Block draw_grouped(std::uint64_t seed) {
-  BlockChoice choice = choice_of(seed % 2 == 0 ? HEED_DTYPE_F64 : HEED_DTYPE_F32);
-  choice.self = true;
-  choice.width_query = choice.width_key = 150;
-  const Index length = small() ? 60 : 170;
-  Block block = plain_block(length, length, 6, 32, choice, 2, 3, 30);
+  const heed_multihead_desc desc = block_desc(seed % 2 == 0 ? HEED_DTYPE_F64 : HEED_DTYPE_F32, 150);
+  Block block = plain_block(small() ? 60 : 170, 0, 6, 32, desc, 2, 3, 30);
   block.fill(51, 0.7);
   if (seed > 2) block.attention.desc.causal = HEED_CAUSAL_TOP_LEFT;
   return block;
@@ -394,29 +364,27 @@ bool gradients_of_float32(AnyProblem& p, Random&) {
   return any;
 }
 
-bool inputs_elsewhere(BackwardProblem& p, Random& random) { return elsewhere(p.forward, random); }
+template <bool (*change)(Problem&, Random&)>
+bool of_forward(BackwardProblem& p, Random& random) {
+  return change(p.forward, random);
+}
 
 const std::vector<Change<BackwardProblem>> kOfGradients = {
-    {"tensors elsewhere", inputs_elsewhere},
+    {"tensors elsewhere", of_forward<elsewhere>},
     {"gradients elsewhere", gradients_elsewhere<BackwardProblem>},
     {"gradients of float32", gradients_of_float32<BackwardProblem>},
     {"one gradient", one_gradient<BackwardProblem>},
 };
 
 template <bool (*change)(Block&, Random&)>
-bool of_block(BlockBackwardCall& p, Random& random) {
+bool of_block(BlockBackward& p, Random& random) {
   return change(p.block, random);
 }
 
-bool kept(BlockBackwardCall& p, Random&) {
-  p.keeps = Keeps::kAll;
-  return true;
-}
-
-const std::vector<Change<BlockBackwardCall>> kOfBlockGradients = {
-    {"kept", kept},
+const std::vector<Change<BlockBackward>> kOfBlockGradients = {
+    {"kept", of_block<kept>},
     {"prepared matrices", of_block<prepared>},
-    {"one gradient", one_gradient<BlockBackwardCall>},
+    {"one gradient", one_gradient<BlockBackward>},
 };
 
 bool other_edges_of_gradients_first(GraphBackwardProblem& p, Random& random) {
@@ -461,6 +429,7 @@ TEST_CASE("the same attention said in other ways", "[same]") {
 TEST_CASE("the same block said in other ways", "[same]") {
   check_changes(300, draw_block, kOfBlocks);
   check_changes(4, draw_grouped, kOfBlocks);
+  check_changes(100, draw_differentiable_block, kOfDifferentiableBlocks);
 }
 
 TEST_CASE("the same attention over a graph said in other ways", "[same]") {
@@ -508,19 +477,20 @@ TEST_CASE("an item of a batch is what it is alone in a block", "[same]") {
   for (const std::uint32_t combine : kCombiners)
     for (const Index queries : {1, 11, 16, 24, 26, 48, 53}) {
       if (!keep(index++)) continue;
-      BlockChoice choice;
-      choice.combine = combine;
-      choice.width_query = choice.width_key = 30;
-      Block whole = plain_block(queries, 37, 4, 11, choice, 5, 2);
+      heed_multihead_desc desc = block_desc(HEED_DTYPE_DEFAULT, 30);
+      desc.combine = combine;
+      Block whole = plain_block(queries, 37, 4, 11, desc, 5, 2);
       whole.fill(57);
       for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
         const Numbers all = whole.run_all(plain_contexts()[n]).out;
         for (const Index item : {0, 3, 4}) {
           INFO(IsaContexts::name(n) << ", item " << item << ": " << line_of(whole));
-          Block alone = plain_block(queries, 37, 4, 11, choice, 1, 2);
+          Block alone = plain_block(queries, 37, 4, 11, desc, 1, 2);
           assign_item(whole.input_query, item, alone.input_query);
           assign_item(*whole.input_key, item, *alone.input_key);
-          copy_matrices(whole, alone);
+          for (std::size_t i = 0; i < alone.matrices().size(); ++i)
+            *alone.matrices()[i] = WeightMatrix(*whole.matrices()[i]);
+          alone.head_weights = whole.head_weights;
           CHECK(is_item(all, item, alone.run_all(plain_contexts()[n]).out));
         }
       }

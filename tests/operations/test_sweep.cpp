@@ -104,7 +104,7 @@ std::vector<const char*> options_of(const AnyProblem&) {
 /// Products that are not heed's own are as right, to other bits.
 template <class AnyProblem>
 constexpr bool kMultiplies =
-    std::is_same_v<AnyProblem, Block> || std::is_same_v<AnyProblem, BlockBackwardCall> ||
+    std::is_same_v<AnyProblem, Block> || std::is_same_v<AnyProblem, BlockBackward> ||
     std::is_same_v<AnyProblem, Projection>;
 
 /// Runs a problem of a seed everywhere, and says whether all was right.

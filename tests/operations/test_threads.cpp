@@ -1,6 +1,5 @@
 // Threads, executors and tiles change no bit of problems that are large enough to be shared out.
 // (Sweeps try the same with small ones.)
-#include "tests/multihead/copies.hpp"
 #include "tests/operations/operations.hpp"
 #include "tests/support/executors.hpp"
 
@@ -25,13 +24,11 @@ void check_shared(AnyProblem p) {
 
 /// Every product is cut into tasks.
 Block block_of(std::uint32_t combine, std::uint32_t dtype, Index length) {
-  BlockChoice choice = choice_of(dtype);
-  choice.combine = combine;
-  choice.self = true;
-  choice.width_query = choice.width_key = 150;
-  choice.width_out = 140;
+  heed_multihead_desc desc = block_desc(dtype, 150);
+  desc.combine = combine;
+  desc.width_out = 140;
   if (small()) length = 40;
-  Block block = plain_block(length, length, 6, 32, choice, 2, 3, 30);
+  Block block = plain_block(length, 0, 6, 32, desc, 2, 3, 30);
   block.fill(51, 0.7);
   return block;
 }
@@ -71,9 +68,10 @@ TEST_CASE("threads, executors and tiles change no bit of a gradient", "[backward
 
 TEST_CASE("threads, executors and tiles change no bit of a gradient of a block",
           "[backward][same][threads]") {
-  for (const Keeps keeps : {Keeps::kNothing, Keeps::kAll}) {
-    const auto combine = keeps == Keeps::kAll ? HEED_COMBINE_WEIGHTED : HEED_COMBINE_CONCAT;
-    BlockBackwardCall p{BlockBackward(block_of(combine, HEED_DTYPE_DEFAULT, 90), 1), keeps};
+  for (const bool keep : {false, true}) {
+    const auto combine = keep ? HEED_COMBINE_WEIGHTED : HEED_COMBINE_CONCAT;
+    BlockBackward p(block_of(combine, HEED_DTYPE_DEFAULT, 90), 1);
+    p.block.own_desc.keep = keep ? 1 : 0;
     p.give_grad_lse(101);
     p.want_all();
     check_shared(p);

@@ -162,6 +162,23 @@ class Problem {
     return expect(desc, args(), function.model, precision);
   }
 
+  /// Calls function(tensor, layout) for every tensor that there is.
+  template <class Function>
+  void each_laid(Function&& function) {
+    const LaidOutAttention laid(desc);
+    function(query, laid.query);
+    function(key, laid.key);
+    function(value, laid.value);
+    function(out, laid.out);
+    if (desc.key.dtype == HEED_DTYPE_I8) function(*key_scales, laid.key_scales);
+    if (desc.value.dtype == HEED_DTYPE_I8) function(*value_scales, laid.value_scales);
+    if (mask) function(*mask, laid.mask);
+    if (bias) function(*bias, laid.bias);
+    if (lse) function(*lse, laid.lse);
+    if (weights) function(*weights, laid.weights);
+    if (column_sums) function(*column_sums, laid.column_sums);
+  }
+
   /// Everything that a run writes; throws if it writes anything else.
   Outputs run_all(const Context& context);
   /// The same of another call with these arguments.

@@ -15,49 +15,6 @@ std::string line_of(const char* name, const WeightMatrix& w) {
   return line.str();
 }
 
-heed_multihead_desc described(const heed_attention_desc& attention, const BlockChoice& c) {
-  heed_multihead_desc d = HEED_MULTIHEAD_DESC_INIT;
-  d.attention = &attention;
-  d.combine = c.combine;
-  d.width_query = c.width_query;
-  d.width_key = c.width_key;
-  if (has_w_out(c.combine)) d.width_out = c.width_out;
-  d.bias_dtype = c.bias_dtype;
-  LaidOutBlock laid(d);
-  laid.input_query.arrange(c.query, c.dtype_query);
-  if (!c.self) laid.input_key.arrange(c.key, c.dtype_key);
-  laid.out.arrange(c.out, c.dtype_out);
-  const MatrixChoice* const choices[] = {&c.w_query, &c.w_key, &c.w_value, &c.w_out};
-  for (std::size_t i = 0; i < laid.matrices.size(); ++i)
-    laid.matrices[i].laid.arrange(choices[i]->arrangement, choices[i]->dtype);
-  return d;
-}
-
-/// The same of a block as its descriptor says it.
-BlockChoice choice_of(const LaidOutBlock& laid, const heed_multihead_desc& d, bool self,
-                      std::size_t misalign) {
-  BlockChoice c;
-  c.combine = d.combine;
-  c.width_query = laid.width_query;
-  c.width_key = laid.width_key;
-  c.width_out = laid.width_out;
-  c.self = self;
-  c.dtype_query = d.input_query.dtype;
-  c.dtype_key = d.input_key.dtype;
-  c.dtype_out = d.out.dtype;
-  c.misalign = misalign;
-  c.bias_dtype = d.bias_dtype;
-  MatrixChoice* const choices[] = {&c.w_query, &c.w_key, &c.w_value, &c.w_out};
-  const heed_matrix_layout* const layouts[] = {&d.w_query, &d.w_key, &d.w_value, &d.w_out};
-  for (std::size_t i = 0; i < 4; ++i) {
-    choices[i]->dtype = layouts[i]->dtype;
-    choices[i]->bias_dtype = d.bias_dtype;
-    choices[i]->misalign = misalign;
-    choices[i]->bias = false;
-  }
-  return c;
-}
-
 }  // namespace
 
 LaidOutBlock::LaidOutBlock(heed_multihead_desc& d)
@@ -99,48 +56,49 @@ std::vector<LaidOut> LaidOutBlock::all() const {
   return all;
 }
 
-BlockChoice choice_of(std::uint32_t dtype) {
-  BlockChoice choice;
-  choice.dtype_query = choice.dtype_key = choice.dtype_out = choice.bias_dtype = dtype;
-  for (MatrixChoice* const w : {&choice.w_query, &choice.w_key, &choice.w_value, &choice.w_out})
-    w->dtype = w->bias_dtype = dtype;
-  return choice;
+heed_multihead_desc block_desc(std::uint32_t dtype, Index width) {
+  heed_multihead_desc d = HEED_MULTIHEAD_DESC_INIT;
+  d.width_query = d.width_key = d.width_out = width;
+  d.input_query.dtype = d.input_key.dtype = d.out.dtype = d.bias_dtype = dtype;
+  for (heed_matrix_layout* const w : {&d.w_query, &d.w_key, &d.w_value, &d.w_out}) w->dtype = dtype;
+  return d;
 }
 
-Block::Block(const Problem& attention_, const BlockChoice& choice_)
-    : Block(attention_, described(attention_.desc, choice_), choice_.self, choice_.misalign) {
-  choice = choice_;
-  const LaidOutBlock laid = laid_out();
-  const MatrixChoice* const choices[] = {&choice.w_query, &choice.w_key, &choice.w_value,
-                                         &choice.w_out};
-  const std::vector<WeightMatrix*> all = matrices();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    MatrixChoice w = *choices[i];
-    if (!w.prepared) w.bias_dtype = choice.bias_dtype;  // those that are not share a type
-    const LaidOutMatrix& m = laid.matrices[i];
-    *all[i] = WeightMatrix(m.matrices, m.in, m.out, w, real);
-  }
+Block plain_block(Index queries, Index keys, Index heads, Index features,
+                  const heed_multihead_desc& given, Index batch, Index key_heads,
+                  Index value_features) {
+  Sizes sizes = {queries, keys == 0 ? queries : keys, features,
+                 value_features == 0 ? features : value_features};
+  sizes.batch = batch;
+  sizes.query_heads = heads;
+  sizes.key_heads = key_heads == 0 ? heads : key_heads;
+  sizes.types = all_of(real_dtype(given));
+  const Problem attention(sizes);
+  heed_multihead_desc desc = given;
+  desc.attention = &attention.desc;
+  if (!has_w_out(desc.combine)) desc.width_out = 0, desc.w_out = HEED_MATRIX_LAYOUT_INIT;
+  Block block(attention, desc, keys == 0);
+  for (WeightMatrix* const w : block.matrices()) w->add_bias(desc.bias_dtype, 0);
+  return block;
 }
 
 Block::Block(const Problem& attention_, const heed_multihead_desc& desc, bool self,
              std::size_t misalign)
     : attention(attention_),
-      desc_(desc),
+      own_desc(desc),
       real(real_dtype(desc)),
       input_query(laid_out().input_query.tensor(misalign)),
       w_query(matrix(0)),
       w_key(matrix(1)),
       w_value(matrix(2)),
       out(laid_out().out.tensor(misalign)) {
-  const LaidOutBlock laid = laid_out();
-  choice = choice_of(laid, desc, self, misalign);
-  if (!self) input_key.emplace(laid.input_key.tensor(misalign));
+  if (!self) input_key.emplace(laid_out().input_key.tensor(misalign));
   if (has_w_out(desc.combine)) w_out.emplace(matrix(3));
 }
 
 LaidOutBlock Block::laid_out() {
-  desc_.attention = &attention.desc;
-  return LaidOutBlock(desc_);
+  own_desc.attention = &attention.desc;
+  return LaidOutBlock(own_desc);
 }
 
 WeightMatrix Block::matrix(std::size_t i) {
@@ -165,7 +123,7 @@ void Block::fill(std::uint64_t seed, double amplitude) {
 
 void Block::fill_head_weights(Random& random) {
   head_weights.numbers.clear();
-  for (Index h = 0; choice.combine == HEED_COMBINE_WEIGHTED && h < attention.desc.query_heads; ++h)
+  for (Index h = 0; combine() == HEED_COMBINE_WEIGHTED && h < attention.desc.query_heads; ++h)
     head_weights.numbers.push_back(static_cast<double>(random.normal()));
 }
 
@@ -173,8 +131,8 @@ heed_multihead_desc Block::desc() {
   inner_ = attention.desc;
   inner_.query = inner_.key = inner_.value = inner_.out = HEED_LAYOUT_INIT;
   inner_.key_scales = inner_.value_scales = HEED_LAYOUT_INIT;
-  desc_.attention = &inner_;
-  return desc_;
+  own_desc.attention = &inner_;
+  return own_desc;
 }
 
 heed_multihead_args Block::args() {
@@ -238,11 +196,11 @@ GivenBlock Block::given(const heed_multihead_args& a, const heed_attention_args&
   // Types of the attention's own tensors say nothing but what the arithmetic is.
   given.attention.query.dtype = given.attention.key.dtype = real;
   given.attention.value.dtype = given.attention.out.dtype = real;
-  given.combine = choice.combine;
+  given.combine = combine();
   given.input_query = input_query.source();
   given.input_key = (a.input_key != nullptr ? *input_key : input_query).source();
-  given.width_query = choice.width_query;
-  given.width_key = choice.width_key;
+  given.width_query = w_query.in();
+  given.width_key = w_key.in();
   given.w_query = given_of(w_query, a.b_query);
   given.w_key = given_of(w_key, a.b_key);
   given.w_value = given_of(w_value, a.b_value);
@@ -263,13 +221,26 @@ Expected Block::expected(heed_precision precision) {
 Outputs Block::run_all(const Context& context) {
   for (Tensor* const written : written_tensors()) written->clear();
   const Prepared prepared = prepare(context);
-  run_plan(make_plan(context, desc()), args(prepared));
+  heed_multihead_args arguments = args(prepared);
+  run_and_keep(context, arguments);
   for (const Tensor* const written : written_tensors())
     if (!written->padding_intact()) throw std::runtime_error("wrote outside an output");
   if (attention.tiles && attention.tiles->wrong)
     throw std::runtime_error("a score tile makes no sense");
   return {out.numbers(), numbers_of(attention.lse), numbers_of(attention.weights),
           numbers_of(attention.column_sums)};
+}
+
+Workspace Block::run_and_keep(const Context& context, heed_multihead_args& arguments) {
+  const MultiheadPlan plan = make_plan(context, desc());
+  Workspace kept(describe(plan).kept_bytes);
+  if (own_desc.keep != 0) {
+    arguments.kept = kept.get();
+    arguments.kept_bytes = kept.bytes();
+  }
+  run_plan(plan, arguments);
+  if (!kept.intact()) throw std::runtime_error("wrote outside what is kept");
+  return kept;
 }
 
 Outputs Block::run_all(const char* isa) { return run_all(make_context(isa)); }
@@ -288,12 +259,13 @@ const char* name_of_combine(std::uint32_t combine) {
 }
 
 std::string line_of(const Block& b) {
-  const BlockChoice& c = b.choice;
+  const heed_multihead_desc& d = b.own_desc;
   std::ostringstream line;
-  line << name_of_combine(c.combine) << " widths " << c.width_query << "," << c.width_key << ","
-       << b.out_width() << (c.self ? " self" : "") << " in " << name_of_dtype(c.dtype_query) << " "
-       << name_of_dtype(c.dtype_key) << " out " << name_of_dtype(c.dtype_out)
-       << line_of("wq", b.w_query) << line_of("wk", b.w_key) << line_of("wv", b.w_value);
+  line << name_of_combine(d.combine) << " widths " << b.w_query.in() << "," << b.w_key.in() << ","
+       << b.out_width() << (b.input_key ? "" : " self") << " in "
+       << name_of_dtype(d.input_query.dtype) << " " << name_of_dtype(d.input_key.dtype) << " out "
+       << name_of_dtype(d.out.dtype) << line_of("wq", b.w_query) << line_of("wk", b.w_key)
+       << line_of("wv", b.w_value);
   if (b.w_out) line << line_of("wo", *b.w_out);
   line << "; " << line_of(b.attention);
   return line.str();

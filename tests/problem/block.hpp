@@ -14,27 +14,6 @@
 
 namespace heed_test {
 
-/// What a block is made of, besides its attention.
-struct BlockChoice {
-  std::uint32_t combine = HEED_COMBINE_CONCAT;
-  Index width_query = 8;
-  Index width_key = 8;
-  Index width_out = 8;  ///< with a W_out
-  bool self = false;    ///< input_key NULL
-  std::uint32_t dtype_query = HEED_DTYPE_DEFAULT;
-  std::uint32_t dtype_key = HEED_DTYPE_DEFAULT;
-  std::uint32_t dtype_out = HEED_DTYPE_DEFAULT;
-  Arrangement query = Arrangement::kDefault;
-  Arrangement key = Arrangement::kDefault;
-  Arrangement out = Arrangement::kDefault;
-  std::size_t misalign = 0;
-  std::uint32_t bias_dtype = HEED_DTYPE_DEFAULT;
-  MatrixChoice w_query = {};
-  MatrixChoice w_key = {};
-  MatrixChoice w_value = {};
-  MatrixChoice w_out = {};
-};
-
 constexpr std::uint32_t kCombiners[] = {HEED_COMBINE_CONCAT, HEED_COMBINE_WEIGHTED,
                                         HEED_COMBINE_MEAN,   HEED_COMBINE_MAX,
                                         HEED_COMBINE_TENSOR, HEED_COMBINE_HEADS};
@@ -43,8 +22,8 @@ inline bool has_w_out(std::uint32_t combine) {
   return combine == HEED_COMBINE_CONCAT || combine == HEED_COMBINE_TENSOR;
 }
 
-/// A block whose every tensor has this type; 0: float32.
-BlockChoice choice_of(std::uint32_t dtype);
+/// Of a block whose every tensor has this type, 0: float32, and whose rows are so wide.
+heed_multihead_desc block_desc(std::uint32_t dtype = HEED_DTYPE_DEFAULT, Index width = 8);
 
 inline bool is_float64(const heed_multihead_desc& d) {
   return d.input_query.dtype == HEED_DTYPE_F64;
@@ -80,7 +59,6 @@ struct LaidOutBlock {
 /// Of the attention's own tensors only the sizes count, and whether all are float64.
 class Block {
  public:
-  Block(const Problem& attention_, const BlockChoice& choice_);
   /// Of a valid descriptor, whatever attention it points at, and of matrices without biases.
   Block(const Problem& attention_, const heed_multihead_desc& desc, bool self,
         std::size_t misalign = 0);
@@ -90,6 +68,7 @@ class Block {
 
   /// Valid until the block is changed, as is args().
   heed_multihead_desc desc();
+  std::uint32_t combine() const { return own_desc.combine; }
 
   /// Without the prepared matrices.
   heed_multihead_args args();
@@ -106,8 +85,25 @@ class Block {
   /// on those that multiply parts.
   Expected expected(heed_precision precision = HEED_PRECISION_DEFAULT);
 
+  /// Calls function(tensor, layout) for the inputs, the output and the matrices.
+  template <class Function>
+  void each_laid(Function&& function) {
+    const LaidOutBlock laid = laid_out();
+    function(input_query, laid.input_query);
+    if (input_key) function(*input_key, laid.input_key);
+    function(out, laid.out);
+    const std::vector<WeightMatrix*> all = matrices();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      function(all[i]->tensor, laid.matrices[i].laid);
+      all[i]->lies(*laid.matrices[i].layout);
+    }
+  }
+
   /// Everything that a run writes; throws if it writes anything else.
   Outputs run_all(const Context& context);
+  /// Runs it with these arguments. What it keeps for gradients, if the descriptor says so: they
+  /// point at it then.
+  Workspace run_and_keep(const Context& context, heed_multihead_args& args);
   Outputs run_all(const char* isa);
 
   Index key_heads() const { return key_heads_of(attention.desc); }
@@ -115,17 +111,14 @@ class Block {
   /// Of queries, keys and values, and out if there is one.
   std::vector<WeightMatrix*> matrices();
   LaidOutBlock laid_out();
+  /// The i-th of matrices() as the descriptor says, not drawn.
+  WeightMatrix matrix(std::size_t i);
   void fill_head_weights(Random& random);
 
   Problem attention;
-  BlockChoice choice;  ///< all but arrangements, where a descriptor says how tensors lie
-
- private:
-  heed_multihead_desc desc_;
-
- public:
-  std::uint32_t real;  ///< the arithmetic's type
-  Tensor input_query;  ///< [batch, 1, row, feature]; packed: batch 1
+  heed_multihead_desc own_desc;  ///< all but the attention
+  std::uint32_t real;            ///< the arithmetic's type
+  Tensor input_query;            ///< [batch, 1, row, feature]; packed: batch 1
   std::optional<Tensor> input_key;
   WeightMatrix w_query, w_key, w_value;
   std::optional<WeightMatrix> w_out;
@@ -133,12 +126,16 @@ class Block {
   Tensor out;
 
  private:
-  WeightMatrix matrix(std::size_t i);
   std::vector<Tensor*> written_tensors();
 
   heed_attention_desc inner_ = HEED_ATTENTION_DESC_INIT;
   heed_attention_args inner_args_ = HEED_ATTENTION_ARGS_INIT;
 };
+
+/// Every matrix with a bias; keys 0: of self-attention.
+Block plain_block(Index queries, Index keys, Index heads, Index features,
+                  const heed_multihead_desc& desc, Index batch = 1, Index key_heads = 0,
+                  Index value_features = 0);
 
 const char* name_of_combine(std::uint32_t combine);
 

@@ -66,7 +66,7 @@ bool BlockBackward::can_want(BlockGradientOf gradient) const {
     case kBlockBOut:
       return block.w_out.has_value();
     case kBlockHeadWeights:
-      return block.choice.combine == HEED_COMBINE_WEIGHTED;
+      return block.combine() == HEED_COMBINE_WEIGHTED;
     case kBlockBias:
       return block.attention.bias.has_value();
     case kBlockSinks:
@@ -130,23 +130,17 @@ ExpectedBlockGradients BlockBackward::expected(const char* isa) {
   return expect_block_gradients(given);
 }
 
-BlockGradients BlockBackward::run(const Context& context, Keeps keeps) {
-  heed_multihead_desc of_block = block.desc();
+BlockGradients BlockBackward::run(const Context& context) {
   const Block::Prepared prepared = block.prepare(context);
   heed_multihead_args block_args = block.args(prepared);
-  of_block.keep = keeps == Keeps::kAll ? 1 : 0;
-  const MultiheadPlan forward = make_plan(context, of_block);
-  Workspace kept(describe(forward).kept_bytes);
-  if (of_block.keep != 0) {
-    block_args.kept = kept.get();
-    block_args.kept_bytes = kept.bytes();
-    run_plan(forward, block_args);
-  }
+  std::optional<Workspace> kept;
+  if (block.own_desc.keep != 0) kept.emplace(block.run_and_keep(context, block_args));
   block_args.out = nullptr;
   begin();
+  const heed_multihead_desc of_block = block.desc();
   run_plan(make_plan(context, desc(of_block)), args(block_args));
   BlockGradients got = this->got();
-  if (!kept.intact()) throw std::runtime_error("wrote outside what is kept");
+  if (kept && !kept->intact()) throw std::runtime_error("wrote outside what is kept");
   if (block.attention.tiles && block.attention.tiles->wrong)
     throw std::runtime_error("a score tile makes no sense");
   return got;

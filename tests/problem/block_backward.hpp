@@ -15,9 +15,6 @@ using BlockGradients = std::array<Numbers, kBlockGradients>;
 
 const char* name_of(BlockGradientOf gradient);
 
-/// Whether what a run needs is kept by one of the block, or computed again.
-enum class Keeps { kNothing, kAll };
-
 /// The layouts of a descriptor, which points at its block's, and that at its attention's.
 LaidOutGradients<kBlockGradients> laid_out(heed_multihead_backward_desc& desc);
 
@@ -42,8 +39,9 @@ class BlockBackward
   }
   heed_multihead_backward_args args(const heed_multihead_args& of_block);
 
-  /// Everything that a run writes; throws if it writes anything else.
-  BlockGradients run(const Context& context, Keeps keeps = Keeps::kNothing);
+  /// Everything that a run writes, after one of the block if that keeps; throws if it writes
+  /// anything else.
+  BlockGradients run(const Context& context);
 
   Block block;
 

@@ -83,4 +83,11 @@ Extent LaidOut::extent() const {
   return Extent(shape_, layout, real_, packed_);
 }
 
+void lay(Tensor& tensor, LaidOut laid, const Form& form) {
+  const Tensor before = tensor;
+  laid.arrange(form.arrangement, form.dtype);
+  tensor = laid.tensor(form.misalign);
+  tensor.assign(before);
+}
+
 }  // namespace heed_test

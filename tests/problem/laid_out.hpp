@@ -53,6 +53,8 @@ class LaidOut {
   const Axes& shape() const { return shape_; }
   bool written() const { return use_ == Use::kWritten; }
   bool is_stored() const { return stored_; }
+  /// As the descriptor says it, 0 where it says none.
+  std::uint32_t dtype() const { return dtype_ == nullptr ? 0 : *dtype_; }
 
  private:
   LaidOut(const Axes& shape, std::uint32_t* dtype, std::uint32_t* reserved, std::uint32_t real,
@@ -68,6 +70,9 @@ class LaidOut {
   bool packed_ = false;
   bool stored_ = false;
 };
+
+/// Lays a tensor out anew: the same numbers, rounded to its type.
+void lay(Tensor& tensor, LaidOut laid, const Form& form);
 
 /// All layouts of a descriptor of gradients; none of a gradient that the problem does not have.
 template <std::size_t count>

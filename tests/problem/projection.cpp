@@ -6,13 +6,6 @@
 namespace heed_test {
 namespace {
 
-MatrixChoice choice_of(std::uint32_t dtype) {
-  MatrixChoice choice;
-  choice.dtype = choice.bias_dtype = dtype;
-  choice.prepared = true;
-  return choice;
-}
-
 heed_project_desc described(const ProjectSizes& sizes, std::uint32_t dtype) {
   heed_project_desc d = HEED_PROJECT_DESC_INIT;
   d.batch = sizes.batch;
@@ -30,8 +23,10 @@ LaidOutProjection::LaidOutProjection(heed_project_desc& d, const WeightMatrix& w
 
 Projection::Projection(const ProjectSizes& s, std::uint32_t dtype)
     : Projection(described(s, dtype),
-                 WeightMatrix(1, s.in, s.out, choice_of(dtype),
+                 WeightMatrix(1, s.in, s.out, {dtype, 0, 0, 0, 0},
                               dtype == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32)) {
+  w.add_bias(dtype, 0);
+  w.prepared = true;
   Random random(static_cast<std::uint64_t>(s.in * 1000 + s.out));
   w.fill(random, 1);
   x.fill([&] { return random.normal<double>(); });

@@ -80,16 +80,13 @@ void draw_arrays(Draw& draw, Block& block) {
   if (block.input_key) fill_normally(*block.input_key, draw.bits());
   const double amplitude = draw.uniform(0.1, draw.one_in(4) ? 3 : 1.2);
   const std::vector<WeightMatrix*> matrices = block.matrices();
-  BlockChoice& c = block.choice;
-  MatrixChoice* const choices[] = {&c.w_query, &c.w_key, &c.w_value, &c.w_out};
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     const bool prepared = draw.one_in(3);
     // Those that are not prepared share a type of biases.
     const std::uint32_t type =
-        prepared ? draw.dtype(block.real == HEED_DTYPE_F64, true) : c.bias_dtype;
-    matrices[i]->prepared = choices[i]->prepared = prepared;
-    choices[i]->bias_dtype = type;
-    choices[i]->bias = matrices[i]->draw(draw, type, i == 3 ? 1 : amplitude);
+        prepared ? draw.dtype(block.real == HEED_DTYPE_F64, true) : block.own_desc.bias_dtype;
+    matrices[i]->prepared = prepared;
+    matrices[i]->draw(draw, type, i == 3 ? 1 : amplitude);
   }
   Random random = draw.numbers();
   block.fill_head_weights(random);

@@ -28,9 +28,7 @@ Results run(GraphProblem& p, const Context& context) { return results_of(p.run(c
 Results run(Merge& m, const Context& context) { return results_of(m.run_all(context)); }
 Results run(Projection& p, const Context& context) { return {{0, "y", p.run_all(context)}}; }
 Results run(BackwardProblem& p, const Context& context) { return gradients_in(p.run(context), p); }
-Results run(BlockBackwardCall& p, const Context& context) {
-  return gradients_in(p.BlockBackward::run(context, p.keeps), p);
-}
+Results run(BlockBackward& p, const Context& context) { return gradients_in(p.run(context), p); }
 Results run(GraphBackwardProblem& p, const Context& context) {
   return gradients_in(p.run(context), p);
 }

@@ -12,13 +12,6 @@
 
 namespace heed_test {
 
-/// Gradients of a block, and whether the block keeps what they need.
-struct BlockBackwardCall : BlockBackward {
-  explicit BlockBackwardCall(BlockBackward p, Keeps keeps_ = Keeps::kNothing)
-      : BlockBackward(std::move(p)), keeps(keeps_) {}
-  Keeps keeps;
-};
-
 /// One of those that a run was asked for.
 struct Result {
   std::size_t of;  ///< which one, of all that the operation has
@@ -31,7 +24,7 @@ Results run(Problem& p, const Context& context);
 Results run(Block& p, const Context& context);
 Results run(GraphProblem& p, const Context& context);
 Results run(BackwardProblem& p, const Context& context);
-Results run(BlockBackwardCall& p, const Context& context);
+Results run(BlockBackward& p, const Context& context);
 Results run(GraphBackwardProblem& p, const Context& context);
 Results run(Merge& m, const Context& context);
 Results run(Projection& p, const Context& context);

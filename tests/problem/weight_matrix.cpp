@@ -3,24 +3,6 @@
 #include <cmath>
 
 namespace heed_test {
-namespace {
-
-heed_matrix_layout arranged(Index matrices, Index in, Index out, const MatrixChoice& choice) {
-  heed_matrix_layout layout = HEED_MATRIX_LAYOUT_INIT;
-  LaidOut(layout, matrices, in, out, 0, Use::kRead).arrange(choice.arrangement, choice.dtype);
-  return layout;
-}
-
-}  // namespace
-
-WeightMatrix::WeightMatrix(Index matrices, Index in, Index out, const MatrixChoice& choice,
-                           std::uint32_t real)
-    : WeightMatrix(matrices, in, out, arranged(matrices, in, out, choice), real, choice.misalign) {
-  bias_dtype_ = choice.bias_dtype;
-  if (choice.bias) add_bias(choice.bias_dtype, choice.misalign);
-  prepared = choice.prepared;
-}
-
 WeightMatrix::WeightMatrix(Index matrices, Index in, Index out, const heed_matrix_layout& layout,
                            std::uint32_t real, std::size_t misalign)
     : matrices_(matrices),
@@ -28,12 +10,11 @@ WeightMatrix::WeightMatrix(Index matrices, Index in, Index out, const heed_matri
       real_(real),
       tensor(LaidOut(layout_, matrices, in, out, real, Use::kRead).tensor(misalign)) {}
 
-bool WeightMatrix::draw(Draw& draw, std::uint32_t bias_dtype, double amplitude) {
+void WeightMatrix::draw(Draw& draw, std::uint32_t bias_dtype, double amplitude) {
   bias_dtype_ = bias_dtype;
   if (!draw.one_in(3)) add_bias(bias_dtype, draw.index(4));
   Random random = draw.numbers();
   fill(random, amplitude);
-  return bias.has_value();
 }
 
 void WeightMatrix::add_bias(std::uint32_t dtype, std::size_t misalign) {

@@ -11,16 +11,6 @@
 
 namespace heed_test {
 
-/// How a matrix is given. kTransposed is [out, in].
-struct MatrixChoice {
-  Arrangement arrangement = Arrangement::kDefault;
-  std::uint32_t dtype = HEED_DTYPE_DEFAULT;
-  std::uint32_t bias_dtype = HEED_DTYPE_DEFAULT;
-  std::size_t misalign = 0;
-  bool bias = true;
-  bool prepared = false;
-};
-
 /// The arithmetic's type.
 inline std::uint32_t real_dtype(const heed_weights_desc& desc) {
   return desc.arithmetic == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
@@ -28,16 +18,15 @@ inline std::uint32_t real_dtype(const heed_weights_desc& desc) {
 
 class WeightMatrix {
  public:
-  /// `real` is the arithmetic's type; `matrices` 0: one.
-  WeightMatrix(Index matrices, Index in, Index out, const MatrixChoice& choice, std::uint32_t real);
-  /// As a valid layout says, without a bias and not prepared.
+  /// As a valid layout says, without a bias and not prepared. `real` is the arithmetic's type;
+  /// `matrices` 0: one.
   WeightMatrix(Index matrices, Index in, Index out, const heed_matrix_layout& layout,
                std::uint32_t real, std::size_t misalign = 0);
   WeightMatrix(const heed_weights_desc& desc, std::size_t misalign)
       : WeightMatrix(desc.matrices, desc.in, desc.out, desc.layout, real_dtype(desc), misalign) {}
 
-  /// Numbers, and perhaps a bias of that type; whether there is one.
-  bool draw(Draw& draw, std::uint32_t bias_dtype, double amplitude);
+  /// Numbers, and perhaps a bias of that type.
+  void draw(Draw& draw, std::uint32_t bias_dtype, double amplitude);
   void add_bias(std::uint32_t dtype, std::size_t misalign);
 
   Index in() const { return tensor.shape()[2]; }
@@ -61,6 +50,8 @@ class WeightMatrix {
   const void* raw() const { return prepared ? nullptr : tensor.data(); }
   const void* raw_bias() const { return prepared || !bias ? nullptr : bias->data(); }
   const heed_matrix_layout& layout() const { return layout_; }
+  /// Once the tensor lies otherwise.
+  void lies(const heed_matrix_layout& layout) { layout_ = layout; }
 
   /// Prepared by heed from numbers that are gone afterwards, or none.
   Weights prepare(const Context& context) const;

@@ -211,10 +211,9 @@ void say_matrix(Members& call, const std::string& name, const std::string& matri
 
 void say_block(Members& call, const Block& b) {
   const heed_attention_desc& d = b.attention.desc;
-  const bool heads_apart = b.choice.combine == HEED_COMBINE_TENSOR;
+  const bool heads_apart = b.combine() == HEED_COMBINE_TENSOR;
   call.add("query", array(b.input_query, inputs_of(d.packed_queries > 0)));
   if (b.input_key) call.add("key", array(*b.input_key, inputs_of(d.packed_keys > 0)));
-  const BlockChoice& c = b.choice;
   say_matrix(call, "query", array(b.w_query.tensor, {2, 3}), b.w_query.bias, b.w_query.prepared);
   say_matrix(call, "key", array(b.w_key.tensor, {2, 3}), b.w_key.bias, b.w_key.prepared);
   say_matrix(call, "value", array(b.w_value.tensor, {2, 3}), b.w_value.bias, b.w_value.prepared);
@@ -223,8 +222,8 @@ void say_block(Members& call, const Block& b) {
                b.w_out->bias, b.w_out->prepared);
   call.add("heads", said(d.query_heads));
   call.add("key_heads", said(b.key_heads()));
-  const bool as_they_are = c.combine == HEED_COMBINE_HEADS;  // in Python without w_out
-  call.add("combine", word(as_they_are ? "concat" : name_of_combine(c.combine)));
+  const bool as_they_are = b.combine() == HEED_COMBINE_HEADS;  // in Python without w_out
+  call.add("combine", word(as_they_are ? "concat" : name_of_combine(b.combine())));
   call.add_some("head_weights", b.head_weights.numbers);
 }
 
@@ -418,7 +417,8 @@ struct MultiheadBackward : Drawn {
     const Problem& attention = p.block.attention;
     const bool packed_q = attention.desc.packed_queries > 0;
     want_plainly(p);
-    p.run(make_context(nullptr), seed % 2 == 0 ? Keeps::kAll : Keeps::kNothing);
+    p.block.own_desc.keep = seed % 2 == 0 ? 1 : 0;
+    p.run(make_context(nullptr));
     say_block(call, p.block);
     say_options(call, attention);
     say_score_gradient(call, attention);
@@ -427,7 +427,7 @@ struct MultiheadBackward : Drawn {
     give_gradients(results, p, [&](BlockGradientOf of) {
       if (of == kBlockInputQuery) return inputs_of(packed_q);
       if (of == kBlockInputKey) return inputs_of(attention.desc.packed_keys > 0);
-      if (of == kBlockWOut && p.block.choice.combine == HEED_COMBINE_TENSOR) return Order{0, 2, 3};
+      if (of == kBlockWOut && p.block.combine() == HEED_COMBINE_TENSOR) return Order{0, 2, 3};
       if (of >= kBlockWQuery && of <= kBlockWOut) return Order{2, 3};
       return of == kBlockBias ? Order{0, 1, 2, 3} : Order{3};
     });

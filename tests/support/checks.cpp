@@ -86,7 +86,7 @@ Wanted wanted(BackwardProblem& p) {
     return all.on(isa)[got.of];
   };
 }
-Wanted wanted(BlockBackwardCall& p) {
+Wanted wanted(BlockBackward& p) {
   std::map<std::string, ExpectedBlockGradients> all = {{"", p.expected()}};
   for (const char* const isa : isa_names())
     if (multiplies_pairs(isa)) all.emplace(isa, p.expected(isa));

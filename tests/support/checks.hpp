@@ -52,7 +52,7 @@ inline Wanted wanted(Block& p) { return wanted(p.expected()); }
 inline Wanted wanted(GraphProblem& p) { return wanted(p.expected()); }
 inline Wanted wanted(Merge& m) { return wanted(m.expected()); }
 Wanted wanted(BackwardProblem& p);
-Wanted wanted(BlockBackwardCall& p);
+Wanted wanted(BlockBackward& p);
 Wanted wanted(GraphBackwardProblem& p);
 Wanted wanted(Projection& p);
 
@@ -118,15 +118,6 @@ inline GraphBackwardProblem all_gradients_of(GraphProblem forward) {
   p.give_grad_lse(101);
   p.want_all();
   return p;
-}
-
-/// Gradients of a block: from what is kept and from nothing, to the same bits.
-inline void check_kept(const BlockBackward& p) {
-  BlockBackwardCall plain(p), kept(p, Keeps::kAll);
-  check_problem(plain);
-  for (std::size_t n = 0; n < plain_contexts().size(); ++n)
-    check_bits(IsaContexts::name(n) + (": " + line_of(p)), run(kept, plain_contexts()[n]),
-               run(plain, plain_contexts()[n]));
 }
 
 }  // namespace heed_test
