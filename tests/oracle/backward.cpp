@@ -18,34 +18,26 @@ class Oracle {
  public:
   explicit Oracle(const BackwardGiven& given)
       : given_(given),
-        forward_{*given.desc.attention,
-                 *given.args.attention,
+        forward_{given.desc,
+                 given.args,
                  given.function,
                  given.inside == nullptr ? nullptr : &given.inside->projections,
                  {},
                  given.pairs},
-        d_(forward_.desc),
-        a_(given.args),
+        d_(given.desc),
         heads_(d_.query_heads),
         key_heads_(key_heads_of(d_)),
         width_(value_features_of(d_)),
         packed_q_(d_.packed_queries > 0),
         packed_k_(d_.packed_keys > 0) {
-    const heed_attention_backward_desc& b = given.desc;
     const Index queries = packed_q_ ? d_.packed_queries : d_.query_length;
-    const Index keys = packed_k_ ? d_.packed_keys : d_.key_length;
-    gradients_ = {of_rows(a_.grad_query, b.grad_query, heads_, queries, d_.features, packed_q_),
-                  of_rows(a_.grad_key, b.grad_key, key_heads_, keys, d_.features, packed_k_),
-                  of_rows(a_.grad_value, b.grad_value, key_heads_, keys, width_, packed_k_),
-                  of_bias(),
-                  of_numbers(a_.grad_sinks, heads_),
-                  of_numbers(a_.grad_alibi_slopes, heads_),
-                  of_numbers(a_.grad_scale, 1),
-                  of_numbers(a_.grad_temperature, 1)};
-    grad_out_ = rows_source(a_.grad_out, b.grad_out, heads_, queries, width_, packed_q_);
-    out_ = source_of(forward_.args.out, d_.out, heads_, queries, width_, packed_q_);
-    lse_ = of_lse(forward_.args.lse, d_.lse, queries);
-    grad_lse_ = of_lse(a_.grad_lse, b.grad_lse, queries);
+    for (std::size_t of = 0; of < kGradients; ++of) {
+      const bool packed = of == kGradQuery ? packed_q_ : of <= kGradValue && packed_k_;
+      gradients_[of] = {given.gradients.of[of], !packed};
+    }
+    out_ = source_of(given.args.out, d_.out, heads_, queries, width_, packed_q_);
+    lse_ = source_of(given.args.lse, d_.lse, heads_, queries, 1, false);  // packed: [head, row]
+    lse_.dtype = dtype_of(d_.lse.dtype, real_dtype(d_));
   }
 
   ExpectedGradients run() {
@@ -68,52 +60,12 @@ class Oracle {
       const bool inside = given_.inside != nullptr && of <= kGradValue;
       expected[of] =
           gradients_[of].elements(factors[of], kGradientRoundings<Real> + features,
-                                  given_.desc.accumulate != 0 && !inside, real_dtype(d_));
+                                  given_.gradients.accumulate && !inside, real_dtype(d_));
     }
     return expected;
   }
 
  private:
-  // ---- Where gradients and what is given lie ----
-
-  /// Of a gradient, whose type is the arithmetic's by default.
-  Source rows_source(const void* data, const heed_layout& layout, Index heads, Index rows,
-                     Index features, bool packed) const {
-    Source lies = source_of(data, layout, heads, rows, features, packed);
-    lies.dtype = dtype_of(layout.dtype, real_dtype(d_));
-    return lies;
-  }
-
-  Gradient<Real> of_rows(const void* data, const heed_layout& layout, Index heads, Index rows,
-                         Index features, bool packed) const {
-    return {data,
-            rows_source(data, layout, heads, rows, features, packed),
-            {packed ? 1 : d_.batch, heads, rows, features},
-            !packed};
-  }
-
-  Gradient<Real> of_bias() const {
-    const auto size = [](Index given, Index whole) { return given == 0 ? whole : given; };
-    const heed_score_layout& bias = d_.bias;
-    heed_score_layout layout = given_.desc.grad_bias;
-    layout.batch = size(bias.batch, d_.batch);
-    layout.heads = size(bias.heads, d_.query_heads);
-    layout.rows = size(bias.rows, d_.query_length);
-    layout.keys = size(bias.keys, d_.key_length);
-    return {a_.grad_bias,
-            source_of(a_.grad_bias, layout, dtype_of(layout.dtype, real_dtype(d_)), d_),
-            {layout.batch, layout.heads, layout.rows, layout.keys},
-            true};
-  }
-
-  Gradient<Real> of_numbers(const void* data, Index count) const {
-    return {data, {data, real_dtype(d_), {0, 0, 0, 1}}, {1, 1, 1, count}, true};
-  }
-
-  Source of_lse(const void* data, const heed_layout& layout, Index rows) const {
-    return rows_source(data, layout, heads_, rows, 1, false);  // packed: [head, row]
-  }
-
   // ---- Rows ----
 
   /// Packed rows of a sequence, of all heads.
@@ -148,7 +100,7 @@ class Oracle {
     const Index rows = packed_q_ ? d_.packed_queries : d_.query_length;
     const auto place = static_cast<std::size_t>((b * heads_ + h) * rows + line);
     const Numbers grad_out = row_of([&](Index x) {
-      if (inside == nullptr) return at(grad_out_, x);
+      if (inside == nullptr) return at(given_.gradients.out, x);
       const Index of_block = packed_q_ ? line : b * d_.query_length + line;
       return Bounded<Wide>{static_cast<Wide>(inside->grad_out.row(of_block)[h * width_ + x]),
                            static_cast<Wide>(inside->grad_out.error(of_block, h * width_ + x))};
@@ -159,8 +111,8 @@ class Oracle {
           inside->out[place * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x)]);
     });
     const Bounded<Wide> lse = inside == nullptr ? at(lse_, 0) : element(inside->lse[place]);
-    const Wide grad_lse =
-        a_.grad_lse == nullptr ? 0 : static_cast<Wide>(grad_lse_.at(b, h, line, 0));
+    const Source& of_lse = given_.gradients.lse;
+    const Wide grad_lse = of_lse.data == nullptr ? 0 : static_cast<Wide>(of_lse.at(b, h, line, 0));
     const RowGiven<Wide> given = {grad_out.data(), out.data(), lse, grad_lse};
     const Row row(head, i, width_, given, given_.derivative);
     add(kGradSinks, h, [&] { return row.sink(); });
@@ -233,23 +185,21 @@ class Oracle {
   const BackwardGiven& given_;
   const Given forward_;
   const heed_attention_desc& d_;
-  const heed_attention_backward_args& a_;
   const Index heads_, key_heads_, width_;
   const bool packed_q_, packed_k_;
   std::array<Gradient<Real>, kGradients> gradients_;
-  Source grad_out_{}, out_{}, lse_{}, grad_lse_{};
+  Source out_{}, lse_{};
 };
 
 }  // namespace
 
 ExpectedGradients expect_gradients(const BackwardGiven& given) {
-  if (is_float64(*given.desc.attention)) return Oracle<double>(given).run();
+  const heed_attention_desc& d = given.desc;
+  if (is_float64(d)) return Oracle<double>(given).run();
   ExpectedGradients expected = Oracle<float>(given).run();
-  const heed_attention_desc& d = *given.desc.attention;
   const auto is = [](std::uint32_t dtype) { return dtype == HEED_DTYPE_BF16; };
-  const std::uint32_t grad_out = dtype_of(given.desc.grad_out.dtype, real_dtype(d));
   if (given.inside != nullptr || !is(d.query.dtype) || !is(d.key.dtype) || !is(d.value.dtype) ||
-      !is(grad_out))
+      !is(given.gradients.out.dtype))
     return expected;
   BackwardGiven in_pairs = given;
   in_pairs.pairs = true;

@@ -25,23 +25,12 @@
 namespace heed_test {
 
 /// What a block computes itself: then tensors in the arguments are not looked at, and gradients of
-/// query, key and value, which it is asked for where their pointers are not NULL, never accumulate.
+/// query, key and value never accumulate.
 struct BlockInside {
   const Projections& projections;
   const std::vector<Element>& out;  ///< [batch, heads, rows, value_features]; packed: batch 1
   const std::vector<Element>& lse;
   const Computed& grad_out;  ///< [batch and row, head and value feature]
-};
-
-/// What the oracle of gradients is given: what heed is, what the score function does, and what
-/// derivative it has for the score that it finds.
-struct BackwardGiven {
-  const heed_attention_backward_desc& desc;
-  const heed_attention_backward_args& args;
-  const ScoreModel& function;
-  const ScoreModel& derivative;
-  const BlockInside* inside = nullptr;
-  bool pairs = false;  ///< heed may multiply pairs of bfloat16, see backward_row.hpp, 5
 };
 
 enum GradientOf : std::size_t {
@@ -56,7 +45,19 @@ enum GradientOf : std::size_t {
   kGradients  ///< how many there are
 };
 
-/// All that the arguments ask for; the others are empty. Of query, key and value: [batch, heads,
+/// What the oracle of gradients is given: what heed is, what the score function does, and what
+/// derivative it has for the score that it finds.
+struct BackwardGiven {
+  const heed_attention_desc& desc;
+  const heed_attention_args& args;
+  const ScoreModel& function;
+  const ScoreModel& derivative;
+  GivenGradients<kGradients> gradients;
+  const BlockInside* inside = nullptr;
+  bool pairs = false;  ///< heed may multiply pairs of bfloat16, see backward_row.hpp, 5
+};
+
+/// All that is asked for; the others are empty. Of query, key and value: [batch, heads,
 /// rows, features], packed: batch 1; of bias: of its own sizes; of sinks and slopes: [heads].
 struct ExpectedGradients : std::array<std::vector<Element>, kGradients> {
   /// As Expected::pairs.
@@ -67,7 +68,6 @@ struct ExpectedGradients : std::array<std::vector<Element>, kGradients> {
   }
 };
 
-/// Gradients are added to what the arguments point at, if the descriptor says so.
 ExpectedGradients expect_gradients(const BackwardGiven& given);
 
 }  // namespace heed_test

@@ -2,7 +2,9 @@
 // keys and values that heed computes itself.
 #pragma once
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -48,6 +50,22 @@ struct Given {
   bool pairs = false;   ///< heed may multiply pairs: bfloat16, where it rounds weights, or integers
   Parts parts = {};     ///< or numbers as so many parts of bfloat16, see rounding.hpp
   bool rounds = false;  ///< beside pairs, queries, keys and values may be rounded to bfloat16
+};
+
+/// Where a gradient lies, and what is there if gradients accumulate; .data NULL: not asked for.
+struct GivenGradient {
+  Source lies{};
+  std::array<Index, 4> shape{};
+};
+
+/// What the oracle of `count` gradients starts from, and what it is asked for.
+template <std::size_t count>
+struct GivenGradients {
+  bool accumulate = false;
+  Source out{}, lse{};  ///< .data NULL: there is none
+  std::array<GivenGradient, count> of{};
+
+  bool asked(std::size_t gradient) const { return of[gradient].lies.data != nullptr; }
 };
 
 }  // namespace heed_test

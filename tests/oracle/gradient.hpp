@@ -50,11 +50,9 @@ class Gradient {
   using Sizes = std::array<Index, 4>;
 
   Gradient() = default;
-  /// `shape` as in memory; `data` may be NULL: not asked for.
-  Gradient(const void* data, const Source& lies, const Sizes& shape, bool written)
-      : lies_(lies), shape_(shape) {
-    if (data == nullptr) return;
-    const Index n = shape[0] * shape[1] * shape[2] * shape[3];
+  Gradient(const GivenGradient& given, bool written) : lies_(given.lies), shape_(given.shape) {
+    if (lies_.data == nullptr) return;
+    const Index n = shape_[0] * shape_[1] * shape_[2] * shape_[3];
     sums_.resize(static_cast<std::size_t>(n));
     written_.assign(sums_.size(), written);
   }
@@ -72,8 +70,7 @@ class Gradient {
   }
 
   /// Every sum times a factor, with so many more roundings of its terms, and added to what is
-  /// there.
-  /// The latter may see several additions.
+  /// there, which may see several additions.
   std::vector<Element> elements(const Bounded<Wide>& factor, Wide roundings, bool accumulate,
                                 std::uint32_t real, Wide additions = 1) const {
     std::vector<Element> all;

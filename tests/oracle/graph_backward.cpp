@@ -39,42 +39,15 @@ class GraphBackwardOracle {
 
   explicit GraphBackwardOracle(const GraphBackwardGiven& given)
       : given_(given),
-        forward_{*given.desc.attention, *given.args.attention, given.edges},
-        d_(forward_.desc),
-        a_(given.args),
+        forward_{given.desc, given.args, given.edges},
+        d_(given.desc),
         nodes_(given.edges.nodes),
         heads_(d_.heads),
         width_(value_features_of(d_)),
         real_(real_dtype(d_)),
         incoming_(incoming(given.edges)) {
-    const heed_graph_attention_backward_desc& b = given.desc;
-    of_rows(kGraphQuery, a_.grad_query, b.grad_query, nodes_, heads_, d_.features);
-    of_rows(kGraphKey, a_.grad_key, b.grad_key, nodes_, heads_, d_.features);
-    of_rows(kGraphValue, a_.grad_value, b.grad_value, nodes_, heads_, width_);
-    of_rows(kGraphData, a_.grad_data, b.grad_data, nodes_, 1, d_.width);
-    const bool per_node = d_.inputs == HEED_GRAPH_PER_NODE;
-    const Index count = per_node ? nodes_ : 1;
-    of_matrix(kGraphWQuery, a_.grad_w_query, b.grad_w_query, count, d_.width, heads_ * d_.features);
-    of_matrix(kGraphWKey, a_.grad_w_key, b.grad_w_key, count, d_.width, heads_ * d_.features);
-    of_matrix(kGraphWValue, a_.grad_w_value, b.grad_w_value, count, d_.width, heads_ * width_);
-    of_vector(kGraphBQuery, a_.grad_b_query, heads_ * d_.features);
-    of_vector(kGraphBKey, a_.grad_b_key, heads_ * d_.features);
-    of_vector(kGraphBValue, a_.grad_b_value, heads_ * width_);
-    of_rows(kGraphEdgeData, a_.grad_edge_data, b.grad_edge_data, given.edges.size(), 1,
-            d_.edge_width);
-    of_matrix(kGraphWEdgeKey, a_.grad_w_edge_key, b.grad_w_edge_key, 1, d_.edge_width,
-              heads_ * d_.features);
-    of_matrix(kGraphWEdgeValue, a_.grad_w_edge_value, b.grad_w_edge_value, 1, d_.edge_width,
-              heads_ * width_);
-    const heed_layout& bias = d_.edge_bias;
-    // Strides that are all 0 are those of contiguous ones, unless they are explicit.
-    const bool stands = bias.reserved == HEED_STRIDES_EXPLICIT || bias.stride_batch != 0 ||
-                        bias.stride_row != 0 || bias.stride_feature != 0;
-    shares_bias_ = heads_ > 1 && bias.stride_head == 0 && stands;
-    of_rows(kGraphEdgeBias, a_.grad_edge_bias, b.grad_edge_bias, given.edges.size(),
-            shares_bias_ ? 1 : heads_, 1);
-    of_vector(kGraphHeadWeights, a_.grad_head_weights, heads_);
-    of_vector(kGraphScoreWeights, a_.grad_score_weights, heads_ * d_.features);
+    for (std::size_t of = 0; of < kGraphGradients; ++of)
+      gradients_[of] = {given.gradients.of[of], true};
   }
 
   ExpectedGraphGradients run() {
@@ -84,67 +57,42 @@ class GraphBackwardOracle {
       numbers.push_back(of_step);
       data.push_back(of_data);
     });
-    Rows grad = exact_rows<Wide>(
-        rows_source(a_.grad_out, given_.desc.grad_out, out_heads_of(d_), width_, real_), nodes_,
-        out_heads_of(d_), width_);
+    Rows grad = exact_rows<Wide>(given_.gradients.out, nodes_, out_heads_of(d_), width_);
     for (std::size_t t = numbers.size(); t-- > 0;)
       grad = back(numbers[t], data[t], grad, t + 1 == numbers.size());
     if (gradients_[kGraphData].asked()) add_all(kGraphData, grad);
     ExpectedGraphGradients all;
     for (std::size_t of = 0; of < kGraphGradients; ++of)
-      all[of] = gradients_[of].elements({1, 0}, 4, given_.desc.accumulate != 0, real_,
+      all[of] = gradients_[of].elements({1, 0}, 4, given_.gradients.accumulate, real_,
                                         static_cast<Wide>(steps_of(d_)));
-    if (given_.desc.accumulate != 0) {
-      keep_removed(a_.grad_edge_data, given_.desc.grad_edge_data, 1, d_.edge_width,
-                   all[kGraphEdgeData]);
-      keep_removed(a_.grad_edge_bias, given_.desc.grad_edge_bias, shares_bias_ ? 1 : heads_, 1,
-                   all[kGraphEdgeBias]);
-    }
+    if (given_.gradients.accumulate)
+      for (const GraphGradientOf of : {kGraphEdgeData, kGraphEdgeBias}) keep_removed(of, all[of]);
     return all;
   }
 
  private:
   using A = Arithmetic<Real>;
 
-  // ---- Where gradients lie ----
-
-  void of_rows(GraphGradientOf of, const void* data, const heed_layout& layout, Index rows,
-               Index heads, Index features) {
-    gradients_[of] = {
-        data, rows_source(data, layout, heads, features, real_), {1, heads, rows, features}, true};
-  }
-
-  void of_matrix(GraphGradientOf of, const void* data, const heed_matrix_layout& layout,
-                 Index count, Index in, Index out) {
-    gradients_[of] = {data, matrix_source(data, layout, in, out, real_), {count, 1, in, out}, true};
-  }
-
-  void of_vector(GraphGradientOf of, const void* data, Index count) {
-    gradients_[of] = {data, {data, real_, {0, 0, 0, 1}}, {1, 1, 1, count}, true};
-  }
-
   void add_all(GraphGradientOf of, const Rows& rows) {
-    const Index features = rows.columns / heads_of(of);
+    const Index features = given_.gradients.of[of].shape[3];
     for (Index n = 0; n < nodes_; ++n)
       for (Index x = 0; x < rows.columns; ++x)
         gradients_[of].at(0, x / features, n, x % features).add(rows.row(n)[x]);
   }
-  Index heads_of(GraphGradientOf of) const { return of == kGraphData ? 1 : heads_; }
 
   /// What is there stays as it is where edges are removed.
-  void keep_removed(const void* data, const heed_layout& layout, Index heads, Index features,
-                    std::vector<Element>& elements) const {
-    if (data == nullptr) return;
-    const Index edges = given_.edges.size();
+  void keep_removed(GraphGradientOf of, std::vector<Element>& elements) const {
+    if (elements.empty()) return;
+    const auto& [lies, shape] = given_.gradients.of[of];
+    const Index edges = shape[2], features = shape[3];
     std::vector<bool> counts(static_cast<std::size_t>(edges));
     for (const auto& into : incoming_)
       for (const Index e : into) counts[static_cast<std::size_t>(e)] = true;
-    const Source from = rows_source(data, layout, heads, features, real_);
     for (std::size_t i = 0; i < elements.size(); ++i) {
       const auto n = static_cast<Index>(i);
       const Index e = n / features % edges;
       if (!counts[static_cast<std::size_t>(e)])
-        elements[i] = {from.at(0, n / features / edges, e, n % features), 0};
+        elements[i] = {lies.at(0, n / features / edges, e, n % features), 0};
     }
   }
 
@@ -202,7 +150,7 @@ class GraphBackwardOracle {
     }
     return all;
   }
-  const void* head_weights() const { return given_.args.attention->head_weights; }
+  const void* head_weights() const { return given_.args.head_weights; }
 
   static Number grad_of_largest(const std::vector<GraphRow<Real>>& rows, const Number& grad,
                                 Index h, Index x) {
@@ -229,7 +177,7 @@ class GraphBackwardOracle {
       term.value = -term.value;
       minus_delta.add(term);
     }
-    if (last && a_.grad_lse != nullptr) minus_delta.add(grad_lse(at));
+    if (last && given_.gradients.lse.data != nullptr) minus_delta.add(grad_lse(at));
     add_nothing(numbers, row, grad, at.head);
     for (std::size_t j = 0; j < row.attended().size(); ++j)
       add_edge(numbers, row, grad, at, j, minus_delta, query, key, value);
@@ -237,8 +185,7 @@ class GraphBackwardOracle {
 
   /// Converted to the arithmetic's type first.
   Number grad_lse(const GraphPlace& at) const {
-    const Source from = rows_source(a_.grad_lse, given_.desc.grad_lse, heads_, 1, real_);
-    const Wide x = static_cast<Wide>(from.at(0, at.head, at.node, 0));
+    const Wide x = static_cast<Wide>(given_.gradients.lse.at(0, at.head, at.node, 0));
     return {x, A::kUnit * std::fabs(x)};
   }
 
@@ -266,7 +213,7 @@ class GraphBackwardOracle {
                                           : product<Real>(p, gradient.result(4));
     if (gradients_[kGraphEdgeBias].asked())
       gradients_[kGraphEdgeBias]
-          .at(0, shares_bias_ ? 0 : h, e, 0)
+          .at(0, h, e, 0)
           .add(product<Real>(biased, constant<Real>(1 / temperature())));
     const Number s = d_.softcap == 0 ? biased : product<Real>(biased, row.slope_of_cap(j));
     if (d_.score != HEED_SCORE_DOT) {
@@ -407,19 +354,17 @@ class GraphBackwardOracle {
   const GraphBackwardGiven& given_;
   const GraphGiven forward_;
   const heed_graph_attention_desc& d_;
-  const heed_graph_attention_backward_args& a_;
   const Index nodes_, heads_, width_;
   const std::uint32_t real_;
   const std::vector<std::vector<Index>> incoming_;
-  bool shares_bias_ = false;
   std::array<Gradient<Real>, kGraphGradients> gradients_;
 };
 
 }  // namespace
 
 ExpectedGraphGradients expect_gradients(const GraphBackwardGiven& given) {
-  return is_float64(*given.desc.attention) ? GraphBackwardOracle<double>(given).run()
-                                           : GraphBackwardOracle<float>(given).run();
+  return is_float64(given.desc) ? GraphBackwardOracle<double>(given).run()
+                                : GraphBackwardOracle<float>(given).run();
 }
 
 }  // namespace heed_test

@@ -11,15 +11,10 @@
 #include <vector>
 
 #include "tests/oracle/element.hpp"
+#include "tests/oracle/given.hpp"
 #include "tests/oracle/graph_inputs.hpp"
 
 namespace heed_test {
-
-struct GraphBackwardGiven {
-  const heed_graph_attention_backward_desc& desc;
-  const heed_graph_attention_backward_args& args;
-  const EdgeList& edges;
-};
 
 enum GraphGradientOf : std::size_t {
   kGraphQuery,
@@ -41,11 +36,17 @@ enum GraphGradientOf : std::size_t {
   kGraphGradients  ///< how many there are
 };
 
-/// All that the arguments ask for; the others are empty. Of tensors over nodes and edges [1, heads,
+struct GraphBackwardGiven {
+  const heed_graph_attention_desc& desc;
+  const heed_graph_attention_args& args;
+  const EdgeList& edges;
+  GivenGradients<kGraphGradients> gradients;
+};
+
+/// All that is asked for; the others are empty. Of tensors over nodes and edges [1, heads,
 /// rows, features], of matrices [matrices, 1, in, out], of vectors [1, 1, 1, elements].
 using ExpectedGraphGradients = std::array<std::vector<Element>, kGraphGradients>;
 
-/// Gradients are added to what the arguments point at, if the descriptor says so.
 ExpectedGraphGradients expect_gradients(const GraphBackwardGiven& given);
 
 }  // namespace heed_test

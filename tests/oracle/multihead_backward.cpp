@@ -75,7 +75,7 @@ class BlockBackwardOracle {
     return {d_.batch * each, each};
   }
   static std::size_t size(Index n) { return static_cast<std::size_t>(n); }
-  bool asked(BlockGradientOf of) const { return given_.gradients[of].data != nullptr; }
+  bool asked(BlockGradientOf of) const { return given_.gradients.asked(of); }
   std::uint32_t real() const { return real_dtype(d_); }
   static Wide number(const Source& from, const Length& rows, Index t, Index x) {
     return static_cast<Wide>(from.at(t / rows.each, 0, t % rows.each, x));
@@ -83,8 +83,8 @@ class BlockBackwardOracle {
 
   /// Stores the next element of a gradient, which lies at this place.
   void store(BlockGradientOf of, Number x, Index b, Index i, Index o) {
-    const Source& lies = given_.gradients[of];
-    if (given_.inner.accumulate != 0)
+    const Source& lies = given_.gradients.of[of].lies;
+    if (given_.gradients.accumulate)
       x = sum<Real>(x, {static_cast<Wide>(static_cast<Real>(lies.at(b, 0, i, o))), 0});
     expected_[of].push_back(stored(x.value, x.bound, lies.dtype, real()));
   }
@@ -106,7 +106,7 @@ class BlockBackwardOracle {
 
   // ---- Back through the combiner ----
 
-  Wide grad_out(Index t, Index x) const { return number(given_.grad_out, queries_, t, x); }
+  Wide grad_out(Index t, Index x) const { return number(given_.gradients.out, queries_, t, x); }
 
   Wide w_out(Index i, Index o) const {
     const Source& w = block_.w_out.matrix;
@@ -202,17 +202,23 @@ class BlockBackwardOracle {
       grads.numbers.push_back(x.value);
       grads.errors.push_back(x.bound);
     }
-    heed_attention_backward_desc desc = given_.inner;
-    heed_attention_backward_args args = given_.inner_args;
     static char asked_for;
-    desc.attention = &d_;
-    args.attention = &block_.arguments;
-    args.grad_query = args.grad_key = args.grad_value = &asked_for;
-    for (heed_layout* const of : {&desc.grad_query, &desc.grad_key, &desc.grad_value})
-      of->dtype = real();
+    const auto rows = [&](Index packed, Index heads, const Length& length, Index features) {
+      return GivenGradient{{&asked_for, real(), {}},
+                           {packed > 0 ? 1 : d_.batch, heads, length.each, features}};
+    };
+    GivenGradients<kGradients> gradients;
+    gradients.accumulate = given_.gradients.accumulate;
+    gradients.lse = given_.gradients.lse;
+    gradients.of[kGradQuery] = rows(d_.packed_queries, heads_, queries_, d_.features);
+    gradients.of[kGradKey] = rows(d_.packed_keys, key_heads_of(d_), keys_, d_.features);
+    gradients.of[kGradValue] = rows(d_.packed_keys, key_heads_of(d_), keys_, width_);
+    for (std::size_t of = kGradBias; of < kGradients; ++of)
+      gradients.of[of] = given_.gradients.of[kBlockBias + of - kGradBias];
     const BlockInside inside = {parts_.projections, parts_.attention.out, parts_.attention.lse,
                                 grads};
-    return expect_gradients({desc, args, block_.function, given_.derivative, &inside});
+    return expect_gradients(
+        {d_, block_.arguments, block_.function, given_.derivative, gradients, &inside});
   }
 
   // ---- Back to the inputs ----

@@ -35,13 +35,8 @@ enum BlockGradientOf : std::size_t {
 /// Gradients of a block.
 struct GivenBlockBackward {
   GivenBlock block;
-  Source grad_out;
-  /// Where each lies, and what is there if gradients accumulate; .data NULL: not asked for.
-  std::array<Source, kBlockGradients> gradients;
+  GivenGradients<kBlockGradients> gradients;
   bool one_input;  ///< as query and as key
-  /// What the attention inside is asked for, its tensors aside.
-  heed_attention_backward_desc inner;
-  heed_attention_backward_args inner_args;
   ScoreModel derivative;
 };
 

@@ -86,8 +86,9 @@ heed_attention_backward_args BackwardProblem::args() {
 
 ExpectedGradients BackwardProblem::expected() {
   begin();
-  const heed_attention_backward_args arguments = args();
-  return expect_gradients({desc(), arguments, forward.function.model, forward.function.derivative});
+  const heed_attention_args arguments = forward.args();
+  const ScoreFunction& function = forward.function;
+  return expect_gradients({forward.desc, arguments, function.model, function.derivative, given()});
 }
 
 Gradients BackwardProblem::run(const Context& context) {

@@ -109,23 +109,8 @@ ExpectedBlockGradients BlockBackward::expected(const char* isa) {
   given.block.pairs = given.block.parts || (pairs && may_pair(given.block));
   given.block.attention.lse = HEED_LAYOUT_INIT;
   given.block.attention.lse.dtype = HEED_DTYPE_F64;  // what is kept
-  given.grad_out = grad_out.source();
+  given.gradients = this->given();
   given.one_input = !block.input_key;
-  for (std::size_t of = 0; of < kBlockGradients; ++of)
-    if (gradients[of]) given.gradients[of] = gradients[of]->source();
-  given.inner = HEED_ATTENTION_BACKWARD_DESC_INIT;
-  given.inner.accumulate = desc_.accumulate;
-  given.inner.grad_lse = desc_.grad_lse;
-  given.inner.grad_bias = desc_.grad_bias;
-  const heed_multihead_args of_block = HEED_MULTIHEAD_ARGS_INIT;
-  const heed_multihead_backward_args a = args(of_block);
-  given.inner_args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
-  given.inner_args.grad_lse = a.grad_lse;
-  given.inner_args.grad_bias = a.grad_bias;
-  given.inner_args.grad_sinks = a.grad_sinks;
-  given.inner_args.grad_alibi_slopes = a.grad_alibi_slopes;
-  given.inner_args.grad_scale = a.grad_scale;
-  given.inner_args.grad_temperature = a.grad_temperature;
   given.derivative = block.attention.function.derivative;
   return expect_block_gradients(given);
 }

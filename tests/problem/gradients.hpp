@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tests/oracle/given.hpp"
 #include "tests/problem/laid_out.hpp"
 #include "tests/support/compare.hpp"
 
@@ -123,6 +124,17 @@ class GradientProblem {
     if (grad_lse) args.grad_lse = grad_lse->data();
     for (std::size_t of = 0; of < kCount; ++of)
       if (gradients[of]) args.*pointers[of] = gradients[of]->data();
+  }
+
+  /// What the oracle is given of them; valid until they begin anew.
+  GivenGradients<kCount> given() const {
+    GivenGradients<kCount> given;
+    given.accumulate = accumulates();
+    given.out = grad_out.source();
+    if (grad_lse) given.lse = grad_lse->source();
+    for (std::size_t of = 0; of < kCount; ++of)
+      if (gradients[of]) given.of[of] = {gradients[of]->source(), gradients[of]->shape()};
+    return given;
   }
 
   /// Everything that a run wrote; throws if it wrote anything else.

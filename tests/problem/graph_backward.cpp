@@ -91,8 +91,8 @@ Args GraphBackwardProblem::args() {
 
 ExpectedGraphGradients GraphBackwardProblem::expected() {
   begin();
-  const Args arguments = args();
-  return expect_gradients({desc(), arguments, forward.edges});
+  const heed_graph_attention_args arguments = forward.args();
+  return expect_gradients({forward.desc, arguments, forward.edges, given()});
 }
 
 GraphGradients GraphBackwardProblem::run(const Context& context, const Graph& graph) {
