@@ -64,7 +64,6 @@ struct Tensor {
   void* at = nullptr;       ///< the layout
   Axes axes = {};
   bool rows_first = false;  ///< contiguous is [row][head][feature]
-  bool headless = false;    ///< it may have no stride along heads
   const heed_weights** prepared = nullptr;
 
   std::size_t bytes() const;

@@ -189,7 +189,6 @@ void add_gradients(Form& f, std::vector<Tensor>& all, std::uint32_t real,
                           name.rfind("b_", 0) == 0 ? bias_dtype : 0, gradient);
     added.needed = name == "out";
     added.rows_first = of.rows_first;
-    added.headless = of.headless;
   }
 }
 
@@ -229,8 +228,8 @@ void add_block(Form& f, std::vector<Tensor>& all, const std::string& args,
   const std::int64_t out = b.width_out > 0 ? b.width_out : d.value_features;
   const std::int64_t separate = b.combine == HEED_COMBINE_TENSOR ? d.query_heads : 1;
   Tensor* rows = &t.input("input_query", rows_of(d, 1, b.width_query));
-  rows->needed = rows->headless = true;
-  t.input("input_key", keys_of(d, 1, b.width_key)).headless = true;
+  rows->needed = true;
+  t.input("input_key", keys_of(d, 1, b.width_key));
   t.matrix("query", {1, 1, b.width_query, features});
   t.matrix("key", {1, 1, b.width_key, key_features});
   t.matrix("value", {1, 1, b.width_key, key_values});
@@ -241,7 +240,7 @@ void add_block(Form& f, std::vector<Tensor>& all, const std::string& args,
   t.vector("b_out", out, b.bias_dtype);
   t.vector("head_weights", d.query_heads);
   rows = &t.output("out", rows_of(d, 1, out));
-  rows->needed = rows->headless = true;
+  rows->needed = true;
   Table inner = {f, all, t.args + "attention: args.", t.desc + "attention: desc.", t.real};
   add_options(inner, d);
 }
@@ -347,7 +346,7 @@ void project_tensors(Form& f, std::vector<Tensor>& all) {
   const auto& prepared = f.at<PreparedSizes>("prepared");
   t.input("x", {d.batch, 1, d.rows, prepared.in});
   t.output("y", {d.batch, 1, d.rows, prepared.out});
-  for (Tensor& tensor : all) tensor.needed = tensor.headless = true;
+  for (Tensor& tensor : all) tensor.needed = true;
 }
 
 void graph_tensors(Form& f, std::vector<Tensor>& all) { add_edges(f, all, "desc"); }

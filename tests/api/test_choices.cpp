@@ -213,47 +213,6 @@ TEST_CASE("the largest threads and tiles are taken", "[choices][threads]") {
   CHECK(info.tile_kv >= 65536);
 }
 
-TEST_CASE("the precision is what is asked for, and plans say what is in effect", "[choices]") {
-  const Environment quiet;
-  for (const std::string& isa : usable_isas())
-    for (const std::uint32_t asked :
-         {HEED_PRECISION_AUTOMATIC, HEED_PRECISION_EXACT, HEED_PRECISION_DEFAULT,
-          HEED_PRECISION_HIGH, HEED_PRECISION_MEDIUM}) {
-      INFO(isa << ", precision " << asked);
-      heed_context_options options = serial_options();
-      options.isa = isa.c_str();
-      options.precision = asked;
-      const Context context = make_context(&options);
-      const bool automatic = asked == HEED_PRECISION_AUTOMATIC;
-      CHECK(describe(context).precision ==
-            (automatic ? std::uint32_t{HEED_PRECISION_DEFAULT} : asked));
-      heed_attention_desc desc = small_desc(100, 100, 32);
-      desc.query_heads = 2;
-      const bool rounds_all = heed_test::multiplies_pairs(isa) && asked == HEED_PRECISION_MEDIUM;
-      const bool parts = heed_test::multiplies_parts(isa) && asked != HEED_PRECISION_EXACT;
-      const heed_precision by_parts = parts ? HEED_PRECISION_DEFAULT : HEED_PRECISION_EXACT;
-      CHECK(describe(make_plan(context, desc)).precision == (rounds_all ? HEED_PRECISION_MEDIUM
-                                                             : parts && asked == HEED_PRECISION_HIGH
-                                                                 ? HEED_PRECISION_HIGH
-                                                                 : by_parts));
-      desc.query.dtype = desc.key.dtype = desc.value.dtype = HEED_DTYPE_F16;
-      CHECK(describe(make_plan(context, desc)).precision == by_parts);
-      desc.query.dtype = desc.key.dtype = desc.value.dtype = HEED_DTYPE_BF16;
-      const bool rounds = heed_test::multiplies_pairs(isa) && asked != HEED_PRECISION_EXACT;
-      CHECK(describe(make_plan(context, desc)).precision ==
-            (rounds ? HEED_PRECISION_DEFAULT : HEED_PRECISION_EXACT));
-      desc.query_length = 2;  // decoded
-      CHECK(describe(make_plan(context, desc)).precision ==
-            (rounds ? HEED_PRECISION_DEFAULT : HEED_PRECISION_EXACT));
-      desc.query.dtype = HEED_DTYPE_F32;
-      desc.key.dtype = desc.value.dtype = HEED_DTYPE_I8;
-      CHECK(describe(make_plan(context, desc)).precision ==
-            (rounds ? HEED_PRECISION_DEFAULT : HEED_PRECISION_EXACT));
-      desc.query_length = 1;  // as slow as memory: as exact as ever
-      CHECK(describe(make_plan(context, desc)).precision == HEED_PRECISION_EXACT);
-    }
-}
-
 TEST_CASE("a caller's executor is called caller, with its own threads", "[choices]") {
   const Environment environment;
   environment.set("HEED_PARALLEL", "serial");  // which counts where there is no executor

@@ -6,7 +6,7 @@
 
 #include "tests/api/forms.hpp"
 #include "tests/bits/areas.hpp"
-#include "tests/support/random.hpp"
+#include "tests/problem/draw.hpp"
 
 namespace heed_test {
 namespace {
@@ -22,14 +22,6 @@ struct Case {
   bool one_in(std::int64_t n) { return random.integer(0, n - 1) == 0; }
 };
 
-/// Mostly near a power of two of either sign: 2^31, 2^32, 2^40, 2^63 and so on; or small.
-std::int64_t hostile_number(Random& random) {
-  if (random.integer(0, 2) == 0) return random.integer(-2, 10);
-  const std::uint64_t near = (std::uint64_t{1} << random.integer(0, 63)) +
-                             static_cast<std::uint64_t>(random.integer(-2, 2));
-  return static_cast<std::int64_t>(random.integer(0, 2) == 0 ? ~near + 1 : near);
-}
-
 Value hostile(Case& c, char type) {
   if (type == 's')
     return c.random.pick<const char*>(
@@ -41,7 +33,8 @@ Value hostile(Case& c, char type) {
   if (type == 'f')
     return c.random.pick<const char*>(
         {"-1", "0.5", "-0.0", "5e-324", "1e-310", "1e300", "inf", "-inf", "nan"});
-  return hostile_number(c.random);
+  Draw draw(c.random.bits());
+  return draw.one_in(3) ? draw.integer(-2, 10) : draw.hostile();
 }
 
 /// Pointers that are followed before anything can be refused, or whatever they point at.

@@ -87,12 +87,6 @@ bool same_number(double a, double b) {
   return a == b && std::signbit(a) == std::signbit(b);
 }
 
-bool all_are(const Numbers& numbers, double x) {
-  const std::uint64_t bits = encode(numbers.dtype, x);
-  return std::count(numbers.bits.begin(), numbers.bits.end(), bits) ==
-         static_cast<std::ptrdiff_t>(numbers.size());
-}
-
 bool check_same(const std::string& what, const Numbers& a, const Numbers& b) {
   const std::size_t at = first_difference(a, b);
   if (at == a.size() && a.size() == b.size()) return true;

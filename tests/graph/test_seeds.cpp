@@ -133,8 +133,6 @@ void check_printed(const PrintedRun& run, ScoresFrom from) {
   }
 }
 
-using Vector = std::vector<long double>;
-
 }  // namespace
 
 TEST_CASE("the printed scores of ten nodes, from -288 to 211, give the printed weights",

@@ -328,6 +328,21 @@ TEST_CASE("pairs: what is computed apart leaves the rest as it is, whatever the 
 
 // ---- What a plan says ----
 
+namespace {
+
+/// Of attention over many rows of a type.
+heed_precision in_effect(const char* isa, heed_precision asked, std::uint32_t dtype) {
+  if (asked == HEED_PRECISION_EXACT) return asked;
+  if (dtype == HEED_DTYPE_BF16)
+    return multiplies_pairs(isa) ? HEED_PRECISION_DEFAULT : HEED_PRECISION_EXACT;
+  const bool wide = dtype == HEED_DTYPE_F32;
+  if (wide && asked == HEED_PRECISION_MEDIUM && multiplies_pairs(isa)) return asked;
+  if (!multiplies_parts(isa)) return HEED_PRECISION_EXACT;
+  return wide && asked == HEED_PRECISION_HIGH ? asked : HEED_PRECISION_DEFAULT;
+}
+
+}  // namespace
+
 TEST_CASE("plans say what precision is in effect, and that is where bits change", "[precision]") {
   for (const char* const isa : isa_names())
     for (const heed_precision asked :
@@ -337,8 +352,20 @@ TEST_CASE("plans say what precision is in effect, and that is where bits change"
         const Context context = context_of(isa, asked);
         const Context exact = context_of(isa, HEED_PRECISION_EXACT);
         Problem p = in_type(dtype, 60, 90, 24, 20);
-        const bool plain = describe(make_plan(context, p.desc)).precision == HEED_PRECISION_EXACT;
-        CHECK(same_bits(p.run_all(context).out, p.run_all(exact).out) == plain);
+        const heed_precision of_many = in_effect(isa, asked, dtype);
+        CHECK(describe(make_plan(context, p.desc)).precision == of_many);
+        CHECK(same_bits(p.run_all(context).out, p.run_all(exact).out) ==
+              (of_many == HEED_PRECISION_EXACT));
+        if (dtype == HEED_DTYPE_BF16) {
+          heed_attention_desc decoded = p.desc;
+          decoded.query_length = 2;
+          CHECK(describe(make_plan(context, decoded)).precision == of_many);
+          decoded.query.dtype = HEED_DTYPE_F32;
+          decoded.key.dtype = decoded.value.dtype = HEED_DTYPE_I8;
+          CHECK(describe(make_plan(context, decoded)).precision == of_many);
+          decoded.query_length = 1;  // as slow as memory: as exact as ever
+          CHECK(describe(make_plan(context, decoded)).precision == HEED_PRECISION_EXACT);
+        }
 
         const bool pairs =
             multiplies_pairs(isa) && (dtype == HEED_DTYPE_BF16 || asked == HEED_PRECISION_MEDIUM);

@@ -269,22 +269,22 @@ Outputs Problem::run_all(const Context& context) {
 }
 
 Outputs Problem::run_all(const std::function<heed_status(const heed_attention_args&)>& call) {
-  for (Tensor* const tensor : written_tensors()) tensor->clear();
-  require_ok(call(args()));
-  for (const Tensor* const tensor : written_tensors())
+  return written_by([&] { require_ok(call(args())); }, out);
+}
+
+Outputs Problem::written_by(const std::function<void()>& run, Tensor& to) {
+  std::vector<Tensor*> all = {&to};
+  for (std::optional<Tensor>* const tensor : {&lse, &weights, &column_sums})
+    if (*tensor) all.push_back(&**tensor);
+  for (Tensor* const tensor : all) tensor->clear();
+  run();
+  for (const Tensor* const tensor : all)
     if (!tensor->padding_intact()) throw std::runtime_error("wrote outside an output");
   if (tiles && tiles->wrong) throw std::runtime_error("a score tile makes no sense");
-  return {out.numbers(), numbers_of(lse), numbers_of(weights), numbers_of(column_sums)};
+  return {to.numbers(), numbers_of(lse), numbers_of(weights), numbers_of(column_sums)};
 }
 
 Outputs Problem::run_all(const char* isa) { return run_all(make_context(isa)); }
-
-std::vector<Tensor*> Problem::written_tensors() {
-  std::vector<Tensor*> all = {&out};
-  for (std::optional<Tensor>* const tensor : {&lse, &weights, &column_sums})
-    if (*tensor) all.push_back(&**tensor);
-  return all;
-}
 
 Sizes sizes_of(const Problem& p) {
   const heed_attention_desc& d = p.desc;

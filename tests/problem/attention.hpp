@@ -184,6 +184,9 @@ class Problem {
   /// The same of another call with these arguments.
   Outputs run_all(const std::function<heed_status(const heed_attention_args&)>& call);
   Outputs run_all(const char* isa);
+  /// What run() writes into this tensor for out and all that else is asked for; throws if it writes
+  /// anything else.
+  Outputs written_by(const std::function<void()>& run, Tensor& to);
 
   heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
   Tensor query, key, value, out;
@@ -202,7 +205,6 @@ class Problem {
 
   Tensor& add(std::optional<Tensor>& tensor, LaidOut LaidOutAttention::*laid, std::uint32_t dtype,
               Arrangement arrangement);
-  std::vector<Tensor*> written_tensors();
 
   std::size_t misalign_;  ///< of what is added
 };

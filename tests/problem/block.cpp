@@ -219,16 +219,9 @@ Expected Block::expected(heed_precision precision) {
 }
 
 Outputs Block::run_all(const Context& context) {
-  for (Tensor* const written : written_tensors()) written->clear();
   const Prepared prepared = prepare(context);
   heed_multihead_args arguments = args(prepared);
-  run_and_keep(context, arguments);
-  for (const Tensor* const written : written_tensors())
-    if (!written->padding_intact()) throw std::runtime_error("wrote outside an output");
-  if (attention.tiles && attention.tiles->wrong)
-    throw std::runtime_error("a score tile makes no sense");
-  return {out.numbers(), numbers_of(attention.lse), numbers_of(attention.weights),
-          numbers_of(attention.column_sums)};
+  return attention.written_by([&] { run_and_keep(context, arguments); }, out);
 }
 
 Workspace Block::run_and_keep(const Context& context, heed_multihead_args& arguments) {
@@ -244,14 +237,6 @@ Workspace Block::run_and_keep(const Context& context, heed_multihead_args& argum
 }
 
 Outputs Block::run_all(const char* isa) { return run_all(make_context(isa)); }
-
-std::vector<Tensor*> Block::written_tensors() {
-  std::vector<Tensor*> all = {&out};
-  for (std::optional<Tensor>* const written :
-       {&attention.lse, &attention.weights, &attention.column_sums})
-    if (*written) all.push_back(&**written);
-  return all;
-}
 
 const char* name_of_combine(std::uint32_t combine) {
   constexpr const char* kNames[] = {"concat", "weighted", "mean", "max", "tensor", "heads"};

@@ -126,8 +126,6 @@ class Block {
   Tensor out;
 
  private:
-  std::vector<Tensor*> written_tensors();
-
   heed_attention_desc inner_ = HEED_ATTENTION_DESC_INIT;
   heed_attention_args inner_args_ = HEED_ATTENTION_ARGS_INIT;
 };

@@ -20,13 +20,6 @@ Axes nested(const Axes& shape, const std::array<std::size_t, 4>& order, std::int
 
 }  // namespace
 
-const char* name_of(Arrangement arrangement) {
-  constexpr const char* kNames[] = {"default",       "contiguous",       "rows-outside",
-                                    "transposed",    "batch-inside",     "padded",
-                                    "rows-reversed", "features-reversed"};
-  return kNames[static_cast<int>(arrangement)];
-}
-
 Axes strides_of(Arrangement arrangement, const Axes& shape) {
   Axes strides = nested(shape, {0, 1, 2, 3}, arrangement == Arrangement::kPadded ? 5 : 0);
   if (arrangement == Arrangement::kRowsOutside) strides = nested(shape, {0, 2, 1, 3}, 0);

@@ -45,7 +45,6 @@ enum class Arrangement {
   kCount
 };
 
-const char* name_of(Arrangement arrangement);
 Axes strides_of(Arrangement arrangement, const Axes& shape);
 
 /// As long as it lives, tensors that are made begin or end at a page that may not be touched.
