@@ -1,23 +1,8 @@
 #include "tests/dense/kinds.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <iomanip>
-#include <sstream>
 
 namespace heed_test {
-namespace {
-
-/// The first element that is not the same, or how many there are.
-std::size_t first_difference(const Numbers& a, const Numbers& b) {
-  if (a.size() != b.size() || a.dtype != b.dtype) return 0;
-  std::size_t i = 0;
-  while (i < a.size() && same_element(a, i, b, i)) ++i;
-  return i;
-}
-
-}  // namespace
-
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {
       {"f32", {}},
@@ -85,17 +70,6 @@ bool same_element(const Numbers& a, std::size_t i, const Numbers& b, std::size_t
 bool same_number(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   return a == b && std::signbit(a) == std::signbit(b);
-}
-
-bool check_same(const std::string& what, const Numbers& a, const Numbers& b) {
-  const std::size_t at = first_difference(a, b);
-  if (at == a.size() && a.size() == b.size()) return true;
-  std::ostringstream message;
-  message << std::setprecision(17) << what << ": " << a.size() << " and " << b.size()
-          << " elements, of two types or different at " << at;
-  if (at < a.size() && at < b.size()) message << ": " << a[at] << " and " << b[at];
-  FAIL_CHECK(message.str());
-  return false;
 }
 
 bool check_same(const std::string& what, const Outputs& a, const Outputs& b) {

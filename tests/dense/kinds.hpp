@@ -58,7 +58,6 @@ bool same_element(const Numbers& a, std::size_t i, const Numbers& b, std::size_t
 /// Whether both are the same number, the sign of 0 included, or both NaN.
 bool same_number(double a, double b);
 
-bool check_same(const std::string& what, const Numbers& a, const Numbers& b);
 bool check_same(const std::string& what, const Outputs& a, const Outputs& b);
 
 /// Whether both give the same on every instruction set.

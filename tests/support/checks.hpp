@@ -33,8 +33,10 @@ std::optional<Results> try_run(AnyProblem& p, const Context& context) {
 /// Whether results of two runs of the same problem have the same bits.
 bool check_bits(const std::string& what, const Results& a, const Results& b);
 
-/// Whether those results that both runs have are the same numbers; where types differ, those of
-/// `a` are those of `b` rounded. Of NaN the payload does not matter.
+/// Whether both are the same numbers; where types differ, those of `a` are those of `b` rounded. Of
+/// NaN the payload does not matter.
+bool check_same(const std::string& what, const Numbers& a, const Numbers& b);
+/// The same of those results that both runs have.
 bool check_same_numbers(const std::string& what, const Results& a, const Results& b);
 
 // ---- The oracle ----
