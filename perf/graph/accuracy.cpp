@@ -76,8 +76,7 @@ Accuracy check_accuracy(const GraphWorkload& workload, const Edges& edges,
     const std::int64_t first = edges.offsets[static_cast<std::size_t>(node)];
     for (std::int64_t h = 0; h < workload.desc.heads; ++h) {
       oracle::GraphProblem part = around.part_of(workload, problem, h);
-      const oracle::Expected want =
-          oracle::expect(oracle::GraphGiven{part.desc, part.args(), part.edges, 1});
+      const oracle::Expected want = oracle::expect(part.given(1));
       for (std::int64_t x = 0; x < workload.desc.value_features; ++x)
         accuracy.compare(problem.out->get({0, h, node, x}), want.out[static_cast<std::size_t>(x)]);
       if (problem.lse) accuracy.compare(problem.lse->get({0, h, node, 0}), want.lse[0]);

@@ -29,22 +29,6 @@ std::vector<std::vector<Index>> incoming(const EdgeList& edges) {
   return into;
 }
 
-Source rows_source(const void* data, const heed_layout& layout, Index heads, Index features,
-                   std::uint32_t default_dtype) {
-  Source source = source_of(data, layout, heads, 0, features, true);
-  source.dtype = dtype_of(layout.dtype, default_dtype);
-  return source;
-}
-
-Source matrix_source(const void* data, const heed_matrix_layout& layout, Index in, Index out,
-                     std::uint32_t real) {
-  const bool contiguous = layout.reserved == HEED_STRIDES_DEFAULT && layout.stride_matrix == 0 &&
-                          layout.stride_in == 0 && layout.stride_out == 0;
-  const std::uint32_t dtype = dtype_of(layout.dtype, real);
-  if (contiguous) return {data, dtype, {in * out, 0, out, 1}};
-  return {data, dtype, {layout.stride_matrix, 0, layout.stride_in, layout.stride_out}};
-}
-
 Expected expect(const GraphGiven& given) {
   return is_float64(given.desc) ? GraphOracle<double>(given).run()
                                 : GraphOracle<float>(given).run();

@@ -39,13 +39,13 @@ class GraphBackwardOracle {
 
   explicit GraphBackwardOracle(const GraphBackwardGiven& given)
       : given_(given),
-        forward_{given.desc, given.args, given.edges},
-        d_(given.desc),
-        nodes_(given.edges.nodes),
+        forward_(given.forward),
+        d_(forward_.desc),
+        nodes_(forward_.edges.nodes),
         heads_(d_.heads),
         width_(value_features_of(d_)),
         real_(real_dtype(d_)),
-        incoming_(incoming(given.edges)) {
+        incoming_(incoming(forward_.edges)) {
     for (std::size_t of = 0; of < kGraphGradients; ++of)
       gradients_[of] = {given.gradients.of[of], true};
   }
@@ -138,8 +138,7 @@ class GraphBackwardOracle {
           all.push_back(grad[h * width_ + x]);
           break;
         case HEED_COMBINE_WEIGHTED:
-          all.push_back(product<Real>(grad[x], exact(static_cast<Wide>(decode(
-                                                   real_, load_bits(real_, head_weights(), h))))));
+          all.push_back(product<Real>(grad[x], exact(head_weight(h))));
           break;
         case HEED_COMBINE_MEAN:
           all.push_back(product<Real>(grad[x], constant<Real>(1 / static_cast<Wide>(heads_))));
@@ -150,7 +149,10 @@ class GraphBackwardOracle {
     }
     return all;
   }
-  const void* head_weights() const { return given_.args.head_weights; }
+
+  Wide head_weight(Index h) const {
+    return static_cast<Wide>(forward_.inputs[kGraphHeadWeights].at(0, 0, 0, h));
+  }
 
   static Number grad_of_largest(const std::vector<GraphRow<Real>>& rows, const Number& grad,
                                 Index h, Index x) {
@@ -194,7 +196,7 @@ class GraphBackwardOracle {
                 BoundedSum<Real> gradient, RowSums<Real>& query, RowSums<Real>& key,
                 RowSums<Real>& value) {
     const Index e = row.attended()[j];
-    const Index m = given_.edges.sources[static_cast<std::size_t>(e)];
+    const Index m = forward_.edges.sources[static_cast<std::size_t>(e)];
     const Index h = at.head;
     const EdgeTerms<Wide>& to_key = numbers.edge_key;
     const EdgeTerms<Wide>& to_value = numbers.edge_value;
@@ -229,7 +231,7 @@ class GraphBackwardOracle {
   void add_products(const EdgeTerms<Wide>& to_key, const GraphRow<Real>& row, const GraphPlace& at,
                     std::size_t j, const Number& s, RowSums<Real>& query, RowSums<Real>& key) {
     const Index e = row.attended()[j];
-    const Index m = given_.edges.sources[static_cast<std::size_t>(e)];
+    const Index m = forward_.edges.sources[static_cast<std::size_t>(e)];
     for (Index x = 0; x < d_.features; ++x) {
       const Index column = at.head * d_.features + x;
       query.at(at.node, column).add(product<Real>(s, row.key_of(j, x)));
@@ -247,7 +249,7 @@ class GraphBackwardOracle {
   void add_activated(const EdgeTerms<Wide>& to_key, const GraphRow<Real>& row, const GraphPlace& at,
                      std::size_t j, const Number& s, RowSums<Real>& query, RowSums<Real>& key) {
     const Index e = row.attended()[j];
-    const Index m = given_.edges.sources[static_cast<std::size_t>(e)];
+    const Index m = forward_.edges.sources[static_cast<std::size_t>(e)];
     const Number scaled_s = product<Real>(s, scale_over_temperature());
     // A gradient that nobody knows may be 0, beside which heed leaves out what is not a number.
     const bool vague = is_unspecified(s);
@@ -324,19 +326,17 @@ class GraphBackwardOracle {
   Rows project_back(const Rows& data, const Rows& query, const Rows& key, const Rows& value,
                     const Rows& grad) {
     RowSums<Real> sums(nodes_, d_.width);
-    const heed_graph_attention_args& a = forward_.args;
-    add_projection(a.w_query, d_.w_query, kGraphWQuery, kGraphBQuery, data, query, sums);
-    add_projection(a.w_key, d_.w_key, kGraphWKey, kGraphBKey, data, key, sums);
-    add_projection(a.w_value, d_.w_value, kGraphWValue, kGraphBValue, data, value, sums);
+    add_projection(kGraphWQuery, kGraphBQuery, data, query, sums);
+    add_projection(kGraphWKey, kGraphBKey, data, key, sums);
+    add_projection(kGraphWValue, kGraphBValue, data, value, sums);
     for (Index n = 0; d_.residual != 0 && n < nodes_; ++n)
       for (Index x = 0; x < d_.width; ++x) sums.at(n, x).add(grad.row(n)[x]);
     return sums.finished({1, 0}, 2);
   }
 
-  void add_projection(const void* matrix, const heed_matrix_layout& layout, GraphGradientOf of,
-                      GraphGradientOf of_bias, const Rows& data, const Rows& grad,
-                      RowSums<Real>& sums) {
-    const Source w = matrix_source(matrix, layout, d_.width, grad.columns, real_);
+  void add_projection(GraphGradientOf of, GraphGradientOf of_bias, const Rows& data,
+                      const Rows& grad, RowSums<Real>& sums) {
+    const Source& w = forward_.inputs[of];
     const bool per_node = d_.inputs == HEED_GRAPH_PER_NODE;
     for (Index n = 0; n < nodes_; ++n)
       for (Index o = 0; o < grad.columns; ++o) {
@@ -352,7 +352,7 @@ class GraphBackwardOracle {
   }
 
   const GraphBackwardGiven& given_;
-  const GraphGiven forward_;
+  const GraphGiven& forward_;
   const heed_graph_attention_desc& d_;
   const Index nodes_, heads_, width_;
   const std::uint32_t real_;
@@ -363,8 +363,8 @@ class GraphBackwardOracle {
 }  // namespace
 
 ExpectedGraphGradients expect_gradients(const GraphBackwardGiven& given) {
-  return is_float64(given.desc) ? GraphBackwardOracle<double>(given).run()
-                                : GraphBackwardOracle<float>(given).run();
+  return is_float64(given.forward.desc) ? GraphBackwardOracle<double>(given).run()
+                                        : GraphBackwardOracle<float>(given).run();
 }
 
 }  // namespace heed_test

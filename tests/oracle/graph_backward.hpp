@@ -16,30 +16,8 @@
 
 namespace heed_test {
 
-enum GraphGradientOf : std::size_t {
-  kGraphQuery,
-  kGraphKey,
-  kGraphValue,
-  kGraphData,
-  kGraphWQuery,
-  kGraphWKey,
-  kGraphWValue,
-  kGraphBQuery,
-  kGraphBKey,
-  kGraphBValue,
-  kGraphEdgeData,
-  kGraphWEdgeKey,
-  kGraphWEdgeValue,
-  kGraphEdgeBias,
-  kGraphHeadWeights,
-  kGraphScoreWeights,
-  kGraphGradients  ///< how many there are
-};
-
 struct GraphBackwardGiven {
-  const heed_graph_attention_desc& desc;
-  const heed_graph_attention_args& args;
-  const EdgeList& edges;
+  GraphGiven forward;
   GivenGradients<kGraphGradients> gradients;
 };
 

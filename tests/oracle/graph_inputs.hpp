@@ -2,7 +2,9 @@
 // where the numbers lie.
 #pragma once
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -32,14 +34,38 @@ inline Index sources_of(const EdgeList& edges) {
 /// The edges into every node that count, by number: sources in order, equal ones as given.
 std::vector<std::vector<Index>> incoming(const EdgeList& edges);
 
-/// What the oracle is given: what heed is, but that matrices are as they are, never prepared.
+/// The inputs, which have gradients.
+enum GraphGradientOf : std::size_t {
+  kGraphQuery,
+  kGraphKey,
+  kGraphValue,
+  kGraphData,
+  kGraphWQuery,
+  kGraphWKey,
+  kGraphWValue,
+  kGraphBQuery,
+  kGraphBKey,
+  kGraphBValue,
+  kGraphEdgeData,
+  kGraphWEdgeKey,
+  kGraphWEdgeValue,
+  kGraphEdgeBias,
+  kGraphHeadWeights,
+  kGraphScoreWeights,
+  kGraphGradients  ///< how many there are
+};
+
+/// What the oracle is given: matrices are as they are, never prepared.
 struct GraphGiven {
   const heed_graph_attention_desc& desc;
-  const heed_graph_attention_args& args;
   const EdgeList& edges;
+  /// .data NULL: there is none. Of tensors over nodes and edges [0, head, row, feature], of
+  /// matrices [matrix, 0, in, out], of vectors [0, 0, 0, element].
+  std::array<Source, kGraphGradients> inputs{};
   Index first_nodes = 0;  ///< the only ones whose results are looked at, of one step; 0: all
 
   Index nodes() const { return first_nodes > 0 ? first_nodes : edges.nodes; }
+  bool has(GraphGradientOf of) const { return inputs[of].data != nullptr; }
 };
 
 inline bool is_float64(const heed_graph_attention_desc& desc) {
@@ -69,14 +95,6 @@ inline Index steps_of(const heed_graph_attention_desc& desc) {
 inline Index out_heads_of(const heed_graph_attention_desc& desc) {
   return desc.combine == HEED_COMBINE_CONCAT ? desc.heads : 1;
 }
-
-/// Element [row, head, feature] of a tensor over nodes or edges; no type means `default_dtype`.
-Source rows_source(const void* data, const heed_layout& layout, Index heads, Index features,
-                   std::uint32_t default_dtype);
-
-/// Element [matrix, 0, in, out] of matrices.
-Source matrix_source(const void* data, const heed_matrix_layout& layout, Index in, Index out,
-                     std::uint32_t real);
 
 /// Rows of numbers and how far off heed's may be.
 template <class Wide>

@@ -18,14 +18,14 @@
 
 namespace heed_test {
 
-/// Element `out` of x W + b, with matrix m; b is nullptr or a number.
+/// Element `out` of x W + b, with matrix m; b may have no data.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Bounded<Wide> projected(const Bounded<Wide>* x, Index width, const Source& matrix, Index m,
-                        Index out, const Wide* bias) {
+                        Index out, const Source& bias) {
   BoundedSum<Real> terms;
   for (Index i = 0; i < width; ++i)
     terms.add(x[i], exact(static_cast<Wide>(matrix.at(m, 0, i, out))));
-  if (bias != nullptr) terms.add(exact(*bias));
+  if (bias.data != nullptr) terms.add(exact(static_cast<Wide>(bias.at(0, 0, 0, out))));
   return terms.result();
 }
 
@@ -47,18 +47,16 @@ struct EdgeTerms {
 };
 
 template <class Wide>
-EdgeTerms<Wide> edge_terms(const GraphGiven& given, const void* matrix,
-                           const heed_matrix_layout& layout, Index columns) {
+EdgeTerms<Wide> edge_terms(const GraphGiven& given, GraphGradientOf matrix, Index columns) {
   EdgeTerms<Wide> all;
-  if (matrix == nullptr) return all;
+  if (!given.has(matrix)) return all;
   all.width = given.desc.edge_width;
   all.columns = columns;
-  const std::uint32_t real = real_dtype(given.desc);
-  const Source from = rows_source(given.args.edge_data, given.desc.edge_data, 1, all.width, real);
+  const Source& from = given.inputs[kGraphEdgeData];
   for (Index e = 0; e < given.edges.size(); ++e)
     for (Index i = 0; i < all.width; ++i)
       all.data.push_back(static_cast<Wide>(from.at(0, 0, e, i)));
-  const Source w = matrix_source(matrix, layout, all.width, columns, real);
+  const Source& w = given.inputs[matrix];
   for (Index i = 0; i < all.width; ++i)
     for (Index o = 0; o < columns; ++o) {
       all.matrix.push_back(static_cast<Wide>(w.at(0, 0, i, o)));

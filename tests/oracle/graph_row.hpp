@@ -58,9 +58,9 @@ class GraphRow : public ScoredRow<Real> {
         d_(given.desc),
         edges_(given.edges),
         numbers_(numbers),
-        weights_(given.args.score_weights),
+        weights_(given.inputs[kGraphScoreWeights]),
         act_(d_.activation, d_.slope),
-        has_bias_(given.args.edge_bias != nullptr),
+        has_bias_(given.has(kGraphEdgeBias)),
         place_(place),
         query_(numbers.query.row(place.node) + place.head * d_.features) {
     for (const Index e : edges)
@@ -160,10 +160,8 @@ class GraphRow : public ScoredRow<Real> {
   Wide scale() const { return scale_of<Wide>(d_); }
 
   Wide score_weight(Index x) const {
-    if (weights_ == nullptr) return 1;
-    const std::uint32_t real = real_dtype(d_);
-    return static_cast<Wide>(
-        decode(real, load_bits(real, weights_, place_.head * d_.features + x)));
+    if (weights_.data == nullptr) return 1;
+    return static_cast<Wide>(weights_.at(0, 0, 0, place_.head * d_.features + x));
   }
 
   /// z, of feature x.
@@ -329,7 +327,7 @@ class GraphRow : public ScoredRow<Real> {
   const heed_graph_attention_desc& d_;
   const EdgeList& edges_;
   const GraphNumbers<Wide>& numbers_;
-  const void* const weights_;  ///< of features
+  const Source& weights_;  ///< of features
   const OracleActivation<Real> act_;
   const bool has_bias_;
   const GraphPlace place_;

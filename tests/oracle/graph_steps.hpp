@@ -18,7 +18,6 @@ class GraphOracle {
   explicit GraphOracle(const GraphGiven& given)
       : given_(given),
         d_(given.desc),
-        a_(given.args),
         real_(real_dtype(d_)),
         width_(value_features_of(d_)),
         incoming_(incoming(given.edges)) {}
@@ -48,51 +47,34 @@ class GraphOracle {
   // ---- Inputs ----
 
   void read_inputs() {
-    const Index nodes = given_.edges.nodes;
-    if (a_.data != nullptr) {
-      const Source data = rows_source(a_.data, d_.data, 1, d_.width, real_);
-      data_ = exact_rows<Wide>(data, nodes, 1, d_.width);
-    }
+    const auto rows = [&](GraphGradientOf of, Index count, Index heads, Index features) {
+      return exact_rows<Wide>(given_.inputs[of], count, heads, features);
+    };
+    if (given_.has(kGraphData)) data_ = rows(kGraphData, given_.edges.nodes, 1, d_.width);
     if (d_.inputs == HEED_GRAPH_PROJECTED) {
-      const auto rows = [&](const void* from, const heed_layout& layout, Index count,
-                            Index features) {
-        return exact_rows<Wide>(rows_source(from, layout, d_.heads, features, real_), count,
-                                d_.heads, features);
-      };
       const Index sources = sources_of(given_.edges);
-      numbers_.query = rows(a_.query, d_.query, given_.nodes(), d_.features);
-      numbers_.key = rows(a_.key, d_.key, sources, d_.features);
-      numbers_.value = rows(a_.value, d_.value, sources, width_);
+      numbers_.query = rows(kGraphQuery, given_.nodes(), d_.heads, d_.features);
+      numbers_.key = rows(kGraphKey, sources, d_.heads, d_.features);
+      numbers_.value = rows(kGraphValue, sources, d_.heads, width_);
     }
-    numbers_.edge_key =
-        edge_terms<Wide>(given_, a_.w_edge_key, d_.w_edge_key, d_.heads * d_.features);
-    numbers_.edge_value =
-        edge_terms<Wide>(given_, a_.w_edge_value, d_.w_edge_value, d_.heads * width_);
-    numbers_.bias = rows_source(a_.edge_bias, d_.edge_bias, d_.heads, 1, real_);
+    numbers_.edge_key = edge_terms<Wide>(given_, kGraphWEdgeKey, d_.heads * d_.features);
+    numbers_.edge_value = edge_terms<Wide>(given_, kGraphWEdgeValue, d_.heads * width_);
+    numbers_.bias = given_.inputs[kGraphEdgeBias];
   }
 
   void project() {
-    numbers_.query = product(a_.w_query, d_.w_query, a_.b_query, d_.features);
-    numbers_.key = product(a_.w_key, d_.w_key, a_.b_key, d_.features);
-    numbers_.value = product(a_.w_value, d_.w_value, a_.b_value, width_);
+    numbers_.query = product(kGraphWQuery, kGraphBQuery, d_.features);
+    numbers_.key = product(kGraphWKey, kGraphBKey, d_.features);
+    numbers_.value = product(kGraphWValue, kGraphBValue, width_);
   }
 
-  BoundedRows<Wide> product(const void* matrix, const heed_matrix_layout& layout, const void* bias,
-                            Index features) const {
-    const Index columns = d_.heads * features;
-    const Source source = matrix_source(matrix, layout, d_.width, columns, real_);
-    const std::uint32_t bias_type = dtype_of(d_.bias_dtype, real_);
-    BoundedRows<Wide> all{columns, {}};
-    for (Index n = 0; n < given_.edges.nodes; ++n) {
-      const Index m = d_.inputs == HEED_GRAPH_PER_NODE ? n : 0;
-      for (Index o = 0; o < columns; ++o) {
-        const Wide b = bias == nullptr
-                           ? 0
-                           : static_cast<Wide>(decode(bias_type, load_bits(bias_type, bias, o)));
-        all.numbers.push_back(
-            projected<Real>(data_.row(n), d_.width, source, m, o, bias == nullptr ? nullptr : &b));
-      }
-    }
+  BoundedRows<Wide> product(GraphGradientOf matrix, GraphGradientOf bias, Index features) const {
+    BoundedRows<Wide> all{d_.heads * features, {}};
+    for (Index n = 0; n < given_.edges.nodes; ++n)
+      for (Index o = 0; o < all.columns; ++o)
+        all.numbers.push_back(projected<Real>(data_.row(n), d_.width, given_.inputs[matrix],
+                                              d_.inputs == HEED_GRAPH_PER_NODE ? n : 0, o,
+                                              given_.inputs[bias]));
     return all;
   }
 
@@ -163,7 +145,7 @@ class GraphOracle {
     for (Index h = 0; h < d_.heads; ++h) {
       heads.push_back(results[size(h * width_ + x)]);
       if (d_.combine == HEED_COMBINE_WEIGHTED)
-        weights.push_back(static_cast<Wide>(decode(real_, load_bits(real_, a_.head_weights, h))));
+        weights.push_back(static_cast<Wide>(given_.inputs[kGraphHeadWeights].at(0, 0, 0, h)));
     }
     if (d_.combine == HEED_COMBINE_MAX) return largest_head<Real>(heads);
     if (d_.combine == HEED_COMBINE_MEAN) return mean_of_heads<Real>(heads);
@@ -180,7 +162,6 @@ class GraphOracle {
 
   const GraphGiven& given_;
   const heed_graph_attention_desc& d_;
-  const heed_graph_attention_args& a_;
   const std::uint32_t real_;
   const Index width_;
   const std::vector<std::vector<Index>> incoming_;

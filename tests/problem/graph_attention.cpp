@@ -173,9 +173,13 @@ bool GraphProblem::may_lie_in_place() const {
          alike(values, from[3], to[3]) && alike(heads, values * from[3], to[1]);
 }
 
-Expected GraphProblem::expected() {
-  const Args arguments = args();
-  return expect(GraphGiven{desc, arguments, edges});
+Expected GraphProblem::expected() { return expect(given()); }
+
+GraphGiven GraphProblem::given(Index first_nodes) const {
+  GraphGiven given{desc, edges, {}, first_nodes};
+  for (std::size_t of = 0; of < kGraphOut; ++of)
+    if (at(of)) given.inputs[of] = at(of)->source();
+  return given;
 }
 
 Args GraphProblem::args() {

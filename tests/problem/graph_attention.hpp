@@ -77,6 +77,8 @@ class GraphProblem {
   /// Whether out may be handed in as data.
   bool may_lie_in_place() const;
 
+  /// What the oracle gets, valid until the problem is changed; of the first nodes, 0: all.
+  GraphGiven given(Index first_nodes = 0) const;
   Expected expected();
 
   /// What heed gets, except prepared matrices; valid until the problem is changed.

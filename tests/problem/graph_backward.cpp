@@ -91,8 +91,7 @@ Args GraphBackwardProblem::args() {
 
 ExpectedGraphGradients GraphBackwardProblem::expected() {
   begin();
-  const heed_graph_attention_args arguments = forward.args();
-  return expect_gradients({forward.desc, arguments, forward.edges, given()});
+  return expect_gradients({forward.given(), given()});
 }
 
 GraphGradients GraphBackwardProblem::run(const Context& context, const Graph& graph) {
