@@ -1398,6 +1398,7 @@ typedef enum heed_activation {
  *   s_e   = softcap * tanh(s_e / softcap)             if softcap is given
  *   s_e   = s_e + edge_bias[e]                        if a bias is given; -inf leaves the edge out
  *   p_e   = softmax(s_e / temperature)                over the edges into n
+ *   p_e   = p_e / (1 - dropout), or 0 where the edge is dropped, if dropout is given
  *   new_n = combine over heads of (sum of p_e (v_m + edge_v_e))
  *   out_n = new_n, or data_n + new_n with residual    all nodes at once
  *
@@ -1414,8 +1415,8 @@ typedef enum heed_activation {
  *
  * Row e of a tensor over edges belongs to the e-th edge given. A node without incoming edges (or
  * with none but of bias -inf) gets new_n = 0 exactly, and the log-sum-exp -inf. Steps after the
- * first take out for data. Without tensors over edges, the order in which edges were given changes
- * no bit of the result; threads and executors never do.
+ * first take out for data. Without tensors over edges and dropout, the order in which edges were
+ * given changes no bit of the result; threads and executors never do.
  *
  * Infinity and NaN, hard attention and types are as in dense attention: all tensors are float64, or
  * none is. A float64 out asks for that; a dtype of 0 is float32 of out, and the arithmetic's of
@@ -1423,7 +1424,11 @@ typedef enum heed_activation {
  * W_edge_value^T (sum of p_e f_e), with two products per node instead of two per edge: what is not
  * finite in edge data may become NaN. Of other scores than HEED_SCORE_DOT edge_k takes a product
  * per edge. Where key and value are one tensor, its rows are fetched once. Layouts and arguments of
- * tensors that a problem does not have must be 0. */
+ * tensors that a problem does not have must be 0.
+ *
+ * Dropout is that of dense attention, where heads take the place of keys: row e mod 2^32 of head
+ * e / 2^32 of heed_dropout_mask, for the e-th edge given, has its heads for keys, and the step,
+ * from 0 on, for the batch. lse and weights do not know of it. */
 typedef struct heed_graph_attention_desc {
   uint32_t struct_size;
   uint32_t inputs; /* heed_graph_inputs */
@@ -1458,6 +1463,7 @@ typedef struct heed_graph_attention_desc {
   uint32_t score;      /* heed_score; with HEED_SCORE_SUM features is 1 */
   uint32_t activation; /* heed_activation; 0 with HEED_SCORE_DOT */
   double slope;        /* of HEED_ACTIVATION_LEAKY_RELU: finite; GAT has 0.2. Else 0 */
+  double dropout;      /* as in heed_attention_desc; not with hard */
 } heed_graph_attention_desc;
 #define HEED_GRAPH_ATTENTION_DESC_INIT                                                            \
   {                                                                                               \
@@ -1465,7 +1471,7 @@ typedef struct heed_graph_attention_desc {
         HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, \
         HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT,                   \
         HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT,                \
-        HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, 0, 0, 0.0                               \
+        HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, 0, 0, 0.0, 0.0                          \
   }
 
 typedef struct heed_graph_attention_args {
@@ -1493,11 +1499,14 @@ typedef struct heed_graph_attention_args {
   void* lse;                /* of the last step; NULL: not wanted */
   void* weights;            /* of the last step; NULL: not wanted */
   const void* score_weights; /* Real [heads, features], a; only with HEED_SCORE_ADDITIVE */
+  uint64_t dropout_seed;     /* any; only with desc.dropout, else 0 */
+  uint64_t dropout_offset;   /* any, another for every call of a seed; likewise */
 } heed_graph_attention_args;
-#define HEED_GRAPH_ATTENTION_ARGS_INIT                                                           \
-  {                                                                                              \
-    (uint32_t)sizeof(heed_graph_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL,    \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL \
+#define HEED_GRAPH_ATTENTION_ARGS_INIT                                                            \
+  {                                                                                               \
+    (uint32_t)sizeof(heed_graph_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL,     \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        0, 0                                                                                      \
   }
 
 typedef struct heed_graph_attention_plan heed_graph_attention_plan;

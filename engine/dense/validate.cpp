@@ -264,13 +264,7 @@ void check_options(const Problem& p, const heed_attention_args& args) {
         "args.alibi_slopes is given with desc.alignment 0, desc.query_length %lld and "
         "desc.key_length %lld; distances over different lengths need a heed_alignment, 1 to 3",
         lld(p.query_length), lld(p.key_length));
-  const auto check_seed = [&](const char* field, std::uint64_t value) {
-    if (p.dropout == 0 && value != 0)
-      refuse("args.%s is %llu; it must be 0 with desc.dropout 0", field,
-             static_cast<unsigned long long>(value));
-  };
-  check_seed("dropout_seed", args.dropout_seed);
-  check_seed("dropout_offset", args.dropout_offset);
+  check_seeds(p.dropout, args.dropout_seed, args.dropout_offset);
   if (args.score_function == nullptr && args.score_user != nullptr)
     refuse("args.score_user is given; it must be NULL without args.score_function");
 }
@@ -323,9 +317,7 @@ Problem validate(const heed_attention_desc& given) {
   p.float64 = is_float64(desc);
   static_cast<Scaling&>(p) = resolve_scaling(desc.scale, desc.softcap, desc.temperature, desc.hard,
                                              desc.features, p.float64);
-  p.dropout = resolve_dropout("desc.dropout", desc.dropout);
-  if (p.hard && p.dropout > 0)
-    refuse("desc.dropout is %g; it must be 0 with desc.hard, which has one weight", desc.dropout);
+  p.dropout = resolve_dropout(desc.dropout, p.hard);
   resolve_offset(desc, p);
   resolve_window(desc, p);
   resolve_outputs(desc, p);

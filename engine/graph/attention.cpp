@@ -111,11 +111,11 @@ void clear_removed(const heed_graph_attention_plan& plan, void* to, const Layout
 }
 
 GraphStep begin_step(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
-                     const Tensor& data, std::byte* workspace, bool last) {
+                     const Tensor& data, std::byte* workspace, std::int64_t index, bool last) {
   const GraphProblem& p = plan.problem;
   GraphStep step = {
-      plan,      args, {args.query, p.query}, {args.key, p.key}, {args.value, p.value}, data,
-      workspace, last};
+      plan,  args, {args.query, p.query}, {args.key, p.key}, {args.value, p.value}, data, workspace,
+      index, last};
   if (!p.is_projected() && p.nodes > 0) project(step);
   return step;
 }
@@ -164,7 +164,7 @@ void run_steps(const heed_graph_attention_plan& plan, const heed_graph_attention
   Tensor data = {args.data, p.data};
   for (std::int64_t t = 0; t < p.steps; ++t) {
     if (t > 0) data = out_as_data<Real>(plan, args, workspace);
-    run_step(begin_step(plan, args, data, workspace, t + 1 == p.steps));
+    run_step(begin_step(plan, args, data, workspace, t, t + 1 == p.steps));
   }
 }
 
@@ -201,7 +201,7 @@ heed_graph_projections project_plan(const heed_graph_attention_plan& plan,
   validate_inputs(p, args, plan.context->backend);
   check_workspace(plan.space.bytes, workspace, bytes);
   const GraphStep step =
-      begin_step(plan, args, {args.data, p.data}, static_cast<std::byte*>(workspace), false);
+      begin_step(plan, args, {args.data, p.data}, static_cast<std::byte*>(workspace), 0, false);
   const auto layout = [&](const Layout& made) {
     const Strides& s = made.strides;
     const std::uint32_t dtype = p.float64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;

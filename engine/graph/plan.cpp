@@ -139,6 +139,7 @@ Text options_of(const GraphProblem& p, const heed_graph_attention_args& args) {
   if (p.softcap > 0) text.add(" softcap=%g", p.softcap);
   text.add_if(args.edge_bias != nullptr, " bias");
   if (p.temperature != 1) text.add(" temperature=%g", p.temperature);
+  if (p.dropout > 0) text.add(" dropout=%u/%u", p.dropout, kDropoutValues);
   text.add_if(p.hard, " hard");
   text.add_if(p.residual, " residual");
   if (p.steps > 1) text.add(" steps=%lld", static_cast<long long>(p.steps));

@@ -10,6 +10,7 @@
 #include "engine/projection/matmul.hpp"
 #include "engine/projection/weights.hpp"
 #include "engine/runtime/workspace.hpp"
+#include "engine/tensor/dropout.hpp"
 #include "engine/tensor/layout.hpp"
 #include "engine/tensor/scale.hpp"
 
@@ -21,6 +22,7 @@ struct GraphProblem : Scaling {
   heed_score score;
   heed_activation activation;
   double slope;
+  std::uint32_t dropout;  ///< of kDropoutValues; 0: none
   heed_graph_inputs inputs;
   heed_combine combine;
   bool residual;

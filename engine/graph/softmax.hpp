@@ -1,6 +1,7 @@
 // The softmax of one node over some of its edges, and its weighted sums.
 #pragma once
 
+#include "engine/graph/dropout.hpp"
 #include "engine/graph/output.hpp"
 #include "engine/graph/sums.hpp"
 
@@ -74,8 +75,11 @@ class NodeSoftmax {
         if (problem_.hard)
           return argmax(panel.first)
               .look(kernels_, probs_, batch.begin, batch.edges, panel.rows, panel.vectors);
-        accumulate(panel, batch, batch.begin == begin);
+        const bool fresh = batch.begin == begin;
+        find_weights(panel, batch, fresh);
         if (write_weights) output_.write_weights(panel, batch, probs_, row_sum_ + panel.first);
+        dropout_.apply(panel, batch, on_.graph, 1, probs_);
+        sums_.add(panel, batch, scores_, probs_, fresh);
       });
     });
   }
@@ -100,7 +104,8 @@ class NodeSoftmax {
   }
   /// The factor of a head's sums in the end.
   Real factor_of(std::int64_t head, bool divided) const {
-    return divided && row_sum_[head] != 0 ? Real{1} : inverse_of(row_sum_[head]);
+    const Real of_sum = divided && row_sum_[head] != 0 ? Real{1} : inverse_of(row_sum_[head]);
+    return of_sum / dropout_.kept();
   }
 
   /// Writes the weights of the edges [begin, end) of a node whose softmax is known and whose query
@@ -120,15 +125,14 @@ class NodeSoftmax {
   }
 
  private:
-  /// Turns scores into probabilities, and adds the values times those.
-  void accumulate(const PanelRows& panel, const Batch& batch, bool fresh) {
+  /// Turns scores into probabilities, and rescales the sums so far where the largest has moved.
+  void find_weights(const PanelRows& panel, const Batch& batch, bool fresh) {
     alignas(kAlignment) Real before[kMaxPanel];
     std::copy_n(row_max_ + panel.first, panel.rows, before);
     // The kernel sees no accumulators, because here they do not lie in its lanes.
     const RowState<Real> state = {row_max_ + panel.first, row_sum_ + panel.first, nullptr, true};
     kernels_.panels.softmax(panel.vectors, probs_, all_keys(batch.edges), 0, state, 0);
     if (!fresh) rescale_sums(panel, before);
-    sums_.add(panel, batch, scores_, probs_, fresh);
   }
 
   void rescale_sums(const PanelRows& panel, const Real* before) const {
@@ -166,6 +170,7 @@ class NodeSoftmax {
   const NodeKernels<Real>* const at_once_ = node_kernels_of<Real>(on_.step);
   EdgeScores<Real> scores_;
   EdgeSums<Real> sums_{on_};
+  const EdgeDropout<Real> dropout_{on_.step};
   const NodeOutput<Real> output_{on_};
   Real* const probs_ = on_.buffer(&NodeSlab::scores);
   Real* const row_max_ = on_.buffer(&NodeSlab::row_max);

@@ -20,7 +20,8 @@ struct GraphStep {
   Tensor query, key, value;
   Tensor data;  ///< added to results, with residual
   std::byte* workspace;
-  bool last;  ///< the step whose lse and weights are wanted
+  std::int64_t index;  ///< of the step, from 0 on
+  bool last;           ///< its lse and weights are wanted
 
   bool wants_weights() const { return last && args.weights != nullptr; }
   bool wants_lse() const { return last && args.lse != nullptr; }
@@ -33,7 +34,7 @@ const NodeKernels<Real>* node_kernels_of(const GraphStep& step) {
   static_assert(kBatch <= kNodeEdges);
   const GraphProblem& p = step.plan.problem;
   const bool plain = p.is_product() && !p.hard && p.softcap == 0 && p.edge_width == 0 &&
-                     step.args.edge_bias == nullptr;
+                     p.dropout == 0 && step.args.edge_bias == nullptr;
   return plain ? kernels_of<Real>(*step.plan.context->kernels).nodes : nullptr;
 }
 
@@ -96,7 +97,7 @@ void project(GraphStep& step);
 
 /// The step that reads `data`, projected where queries, keys and values are not given.
 GraphStep begin_step(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
-                     const Tensor& data, std::byte* workspace, bool last);
+                     const Tensor& data, std::byte* workspace, std::int64_t index, bool last);
 
 /// Computes a step's results from its queries, keys and values.
 void run_step(const GraphStep& step);

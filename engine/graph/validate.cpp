@@ -134,6 +134,7 @@ GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& 
   p.steps = desc.steps;
   static_cast<Scaling&>(p) = resolve_scaling(desc.scale, desc.softcap, desc.temperature, desc.hard,
                                              p.is_product() ? desc.features : 1, p.float64);
+  p.dropout = resolve_dropout(desc.dropout, p.hard);
   resolve_widths(desc, p);
   resolve_layouts<kGraphOperands>(&desc, p.float64, p);
   p.bias = check_vector("desc.bias_dtype", desc.bias_dtype, p.float64);
@@ -145,6 +146,7 @@ void validate_inputs(const GraphProblem& p, const heed_graph_attention_args& arg
   check_reserved("args.reserved", args.reserved);
   check_inputs<kGraphOperands>(p, &args, p.float64);
   check_matrices(p, args, backend);
+  check_seeds(p.dropout, args.dropout_seed, args.dropout_offset);
   if (p.edge_width > 0 && args.w_edge_key == nullptr && args.w_edge_value == nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "args.w_edge_key and args.w_edge_value are NULL; desc.edge_width is %lld",

@@ -17,6 +17,23 @@ std::uint32_t resolve_dropout(const char* field, double dropout) {
   return static_cast<std::uint32_t>(std::clamp(values, 1.0, double{kDropoutValues - 1}));
 }
 
+std::uint32_t resolve_dropout(double dropout, bool hard) {
+  const std::uint32_t threshold = resolve_dropout("desc.dropout", dropout);
+  if (hard && threshold > 0)
+    refuse("desc.dropout is %g; it must be 0 with desc.hard, which has one weight", dropout);
+  return threshold;
+}
+
+void check_seeds(std::uint32_t threshold, std::uint64_t seed, std::uint64_t offset) {
+  const auto check = [&](const char* field, std::uint64_t value) {
+    if (threshold == 0 && value != 0)
+      refuse("args.%s is %llu; it must be 0 with desc.dropout 0", field,
+             static_cast<unsigned long long>(value));
+  };
+  check("dropout_seed", seed);
+  check("dropout_offset", offset);
+}
+
 DropoutMask::DropoutMask(std::uint32_t threshold, std::uint64_t seed, std::uint64_t offset)
     : threshold(threshold), key{0, 0} {
   if (threshold == 0) return;

@@ -13,6 +13,11 @@ inline constexpr std::uint32_t kDropoutValues = 256;
 
 /// How many of kDropoutValues drop a pair; 0: dropout is off. Throws unless the field makes sense.
 std::uint32_t resolve_dropout(const char* field, double dropout);
+/// That of a descriptor, which hard attention has none of.
+std::uint32_t resolve_dropout(double dropout, bool hard);
+
+/// Throws unless seed and offset of a run are 0 where dropout is off.
+void check_seeds(std::uint32_t threshold, std::uint64_t seed, std::uint64_t offset);
 
 /// The part of weights that stays on the whole.
 inline double kept_part(std::uint32_t threshold) {

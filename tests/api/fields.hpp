@@ -127,11 +127,11 @@ constexpr Schema kLayerDesc =
     "struct_size/4 inputs/4 heads features value_features width edge_width steps scale/f softcap/f "
     "temperature/f hard/4 combine/4 residual/4 bias_dtype/4 query/L key/L value/L data/L "
     "edge_data/L edge_bias/L out/L lse/L weights/L w_query/M w_key/M w_value/M w_edge_key/M "
-    "w_edge_value/M score/4 activation/4 slope/f";
+    "w_edge_value/M score/4 activation/4 slope/f dropout/f";
 constexpr Schema kLayerArgs =
     "struct_size/4 reserved/4 query/p key/p value/p data/p w_query/p w_key/p w_value/p b_query/p "
     "b_key/p b_value/p p_query/p p_key/p p_value/p edge_data/p w_edge_key/p w_edge_value/p "
-    "edge_bias/p head_weights/p out/p lse/p weights/p score_weights/p";
+    "edge_bias/p head_weights/p out/p lse/p weights/p score_weights/p dropout_seed dropout_offset";
 constexpr Schema kAttentionBackwardDesc =
     "struct_size/4 accumulate/4 attention/p grad_out/L grad_lse/L grad_query/L "
     "grad_key/L grad_value/L grad_bias/S";

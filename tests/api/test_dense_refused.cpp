@@ -185,14 +185,15 @@ TEST_CASE("scale, soft cap and temperature are numbers that make sense", "[refus
 }
 
 TEST_CASE("dropout is a part of weights, and a seed is for that", "[refused]") {
-  check_refused("dense", R"(
-    desc.dropout = -0.1 | 1.0 | 2.0 | inf | nan => must be at least 0 and less than 1
-    args.dropout_seed = 7 => must be 0 with desc.dropout 0
-    args.dropout_offset = 7 => must be 0 with desc.dropout 0
-    desc.dropout = 0.999, args.dropout_seed args.dropout_offset = -1 => ok
-    with hard:
-    desc.dropout = 0.5 => must be 0 with desc.hard, which has one weight
-  )");
+  for (const char* const operation : {"dense", "graph attention"})
+    check_refused(operation, R"(
+      desc.dropout = -0.1 | 1.0 | 2.0 | inf | nan => must be at least 0 and less than 1
+      args.dropout_seed = 7 => must be 0 with desc.dropout 0
+      args.dropout_offset = 7 => must be 0 with desc.dropout 0
+      desc.dropout = 0.999, args.dropout_seed args.dropout_offset = -1 => ok
+      with hard:
+      desc.dropout = 0.5 => must be 0 with desc.hard, which has one weight
+    )");
 }
 
 TEST_CASE("factors that leave the arithmetic's range are refused", "[refused]") {

@@ -295,8 +295,13 @@ bool other_index(GraphProblem& p, Random&) {
 }
 
 /// Edges without tensors, in any order, and as a list or as rows.
+/// Whether their places mean anything.
+bool edges_have_places(const GraphProblem& p) {
+  return p.edge_data || p.edge_bias || p.desc.dropout != 0;
+}
+
 bool other_edges_first(GraphProblem& p, Random& random) {
-  if (p.edge_data || p.edge_bias || p.weights) return false;
+  if (edges_have_places(p) || p.weights) return false;
   p.edges = reordered(p.edges, random_order(p.edges.sources.size(), random));
   p.form.rows = random.integer(0, 1) == 0;
   if (p.form.rows) p.edges = by_destination(p.edges);
@@ -389,7 +394,7 @@ const std::vector<Change<BlockBackward>> kOfBlockGradients = {
 
 bool other_edges_of_gradients_first(GraphBackwardProblem& p, Random& random) {
   EdgeList& edges = p.forward.edges;
-  if (p.forward.edge_data || p.forward.edge_bias) return false;
+  if (edges_have_places(p.forward)) return false;
   edges = reordered(edges, random_order(edges.sources.size(), random));
   p.forward.form.rows = false;
   return true;

@@ -152,6 +152,7 @@ bool check_graph_sums(GraphProblem p, std::uint64_t seed) {
   if (!finite(p.edge_bias) || !finite(p.w_edge_key)) return false;
   p.lse.reset();
   p.weights.reset();
+  p.keep_all_weights();
   scale_up(*p.query, seed);
   const Digits digits = digits_of(p);
   const double each = digits.of_lse(p.desc.features + p.desc.edge_width);

@@ -201,12 +201,17 @@ class GraphBackwardOracle {
     const EdgeTerms<Wide>& to_key = numbers.edge_key;
     const EdgeTerms<Wide>& to_value = numbers.edge_value;
     const auto g = [&](Index x) { return grad[static_cast<std::size_t>(x)]; };
-    for (Index x = 0; x < width_; ++x) {
-      gradient.add(product<Real>(g(x), row.value_of(j, x)));
+    const auto of_kept = [&](const Number& n) {
+      const Wide kept = dropout_keeps(d_.dropout);
+      return d_.dropout == 0 ? n : product<Real>(n, constant<Real>(1 / kept));
+    };
+    for (Index x = 0; x < (row.dropped(j) ? 0 : width_); ++x) {
+      gradient.add(of_kept(product<Real>(g(x), row.value_of(j, x))));
       for (Index c = 0; to_value.given() && c < to_value.width; ++c)
-        gradient.add(product<Real>(g(x), through(to_value, e, c, h * width_ + x)));
+        gradient.add(of_kept(product<Real>(g(x), through(to_value, e, c, h * width_ + x))));
     }
     const Number p = row.weight_by_lse(j);
+    const Number weight = of_kept(row.dropped(j) ? Number{0, 0} : p);
     // A score of -inf passes on 0, which times an infinity is NaN.
     // Beside infinities a node may have no weights at all, and then nothing reaches its scores.
     const bool vague = d_.score != HEED_SCORE_DOT && is_unspecified(p);
@@ -223,8 +228,8 @@ class GraphBackwardOracle {
     } else {
       add_products(to_key, row, at, j, s, query, key);
     }
-    for (Index x = 0; x < width_; ++x) value.at(m, h * width_ + x).add(product<Real>(p, g(x)));
-    if (to_value.given()) add_edge_terms(to_value, kGraphWEdgeValue, e, h, width_, p, g);
+    for (Index x = 0; x < width_; ++x) value.at(m, h * width_ + x).add(product<Real>(weight, g(x)));
+    if (to_value.given()) add_edge_terms(to_value, kGraphWEdgeValue, e, h, width_, weight, g);
   }
 
   /// What reaches the score <q, k> of an edge.

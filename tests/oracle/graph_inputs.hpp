@@ -63,6 +63,7 @@ struct GraphGiven {
   /// matrices [matrix, 0, in, out], of vectors [0, 0, 0, element].
   std::array<Source, kGraphGradients> inputs{};
   Index first_nodes = 0;  ///< the only ones whose results are looked at, of one step; 0: all
+  std::uint64_t dropout_seed = 0, dropout_offset = 0;
 
   Index nodes() const { return first_nodes > 0 ? first_nodes : edges.nodes; }
   bool has(GraphGradientOf of) const { return inputs[of].data != nullptr; }

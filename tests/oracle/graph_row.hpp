@@ -38,6 +38,7 @@ struct GraphNumbers {
   BoundedRows<Wide> query, key, value;
   EdgeTerms<Wide> edge_key, edge_value;
   Source bias;  ///< of edges
+  Index step = 0;
 };
 
 struct GraphPlace {
@@ -58,6 +59,7 @@ class GraphRow : public ScoredRow<Real> {
         d_(given.desc),
         edges_(given.edges),
         numbers_(numbers),
+        given_(given),
         weights_(given.inputs[kGraphScoreWeights]),
         act_(d_.activation, d_.slope),
         has_bias_(given.has(kGraphEdgeBias)),
@@ -77,15 +79,25 @@ class GraphRow : public ScoredRow<Real> {
     return this->unless_spoilt([&] {
       if (d_.hard != 0) return hardest_value(x);
       const Bounded<Wide> values =
-          weighted_sum<Real>(this->softmax(), this->attended().size(),
-                             [&](std::size_t j) { return value(this->attended()[j], x); });
-      return numbers_.edge_value.given() ? sum(values, edge_part(x)) : values;
+          weighted_sum<Real>(this->softmax(), this->attended().size(), [&](std::size_t j) {
+            const Bounded<Wide>& v = value(this->attended()[j], x);
+            return dropped(j) ? dropped_value(v) : v;
+          });
+      return over_kept<Real>(numbers_.edge_value.given() ? sum(values, edge_part(x)) : values,
+                             d_.dropout);
     });
   }
 
   Element lse() const { return this->lse_as(dtype_of(d_.lse.dtype, real_dtype(d_))); }
 
   // ---- What gradients need ----
+
+  /// Whether dropout takes the j-th edge that counts out.
+  bool dropped(std::size_t j) const {
+    const Index e = this->attended()[j];
+    return is_dropped(d_.dropout, given_.dropout_seed, given_.dropout_offset, numbers_.step, e >> 32,
+                      e, place_.head);
+  }
 
   /// The weight of the j-th edge that counts, computed from the log-sum-exp: see
   /// backward_row.hpp, 1. A row with scores of +inf has no such weights.
@@ -295,7 +307,8 @@ class GraphRow : public ScoredRow<Real> {
     for (Index i = 0; i < numbers_.edge_value.width; ++i)
       sums_.push_back(
           weighted_sum<Real>(this->softmax(), this->attended().size(), [&](std::size_t j) {
-            return Bounded<Wide>{numbers_.edge_value.features(this->attended()[j])[i], 0};
+            const Wide f = numbers_.edge_value.features(this->attended()[j])[i];
+            return Bounded<Wide>{dropped(j) ? f * 0 : f, 0};
           }));
   }
 
@@ -327,6 +340,7 @@ class GraphRow : public ScoredRow<Real> {
   const heed_graph_attention_desc& d_;
   const EdgeList& edges_;
   const GraphNumbers<Wide>& numbers_;
+  const GraphGiven& given_;
   const Source& weights_;  ///< of features
   const OracleActivation<Real> act_;
   const bool has_bias_;

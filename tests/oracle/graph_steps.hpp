@@ -33,6 +33,7 @@ class GraphOracle {
     for (Index step = 0; step < steps_of(d_); ++step) {
       if (step > 0) take_out_for_data();
       if (d_.inputs != HEED_GRAPH_PROJECTED) project();
+      numbers_.step = step;
       see(numbers_, data_);
       run_step();
     }

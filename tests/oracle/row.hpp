@@ -75,23 +75,11 @@ class Row : public ScoredRow<Real> {
     const auto value_of = [&](std::size_t n) { return head_.value(keys[n], x); };
     if (head_.desc().hard != 0)
       return choice == kNone ? Bounded<Wide>{0, 0} : value_of(choice);  // whatever the others'
-    if (head_.desc().dropout == 0) return plain_sum(x, value_of);
-    // A weight of 0 leaves 0 of a number. What is divided by is rounded once more.
-    const Bounded<Wide> sum = plain_sum(x, [&](std::size_t n) {
-      const Bounded<Wide> v = value_of(n);
-      if (!head_.dropped(i_, keys[n])) return v;
-      return Bounded<Wide>{v.value * 0, std::isinf(v.bound) ? v.bound : 0};
+    Bounded<Wide> sum = weighted_sum<Real>(this->softmax(), keys.size(), [&](std::size_t n) {
+      return head_.dropped(i_, keys[n]) ? dropped_value(value_of(n)) : value_of(n);
     });
-    if (!std::isfinite(sum.value) || std::isinf(sum.bound)) return sum;
-    const Wide bound = sum.bound + Arithmetic<Real>::kUnit * (std::fabs(sum.value) + sum.bound);
-    return finite_or_unbounded<Real>(sum.value / head_.kept(), bound / head_.kept());
-  }
-
-  template <class ValueOf>
-  Bounded<Wide> plain_sum(Index x, ValueOf&& value_of) const {
-    Bounded<Wide> sum = weighted_sum<Real>(this->softmax(), this->attended().size(), value_of);
     if (head_.rounded_part() > 0) sum.bound += rounded_weights(x);
-    return sum;
+    return over_kept<Real>(sum, head_.desc().dropout);
   }
 
   /// What feature x is off by if weights times scales are rounded to parts of the largest.

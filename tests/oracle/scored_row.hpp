@@ -14,11 +14,30 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/oracle/dropout.hpp"
 #include "tests/oracle/element.hpp"
 #include "tests/oracle/scores.hpp"
 #include "tests/oracle/softmax.hpp"
 
 namespace heed_test {
+
+/// A value whose weight is dropped: 0 of a number.
+template <class Wide>
+Bounded<Wide> dropped_value(const Bounded<Wide>& v) {
+  return {v.value * 0, std::isinf(v.bound) ? v.bound : 0};
+}
+
+/// A sum of values by the weights that dropout leaves, divided by what it leaves on the whole: that
+/// is rounded once more.
+template <class Real>
+Bounded<typename Arithmetic<Real>::Wide> over_kept(
+    const Bounded<typename Arithmetic<Real>::Wide>& sum, double dropout) {
+  using Wide = typename Arithmetic<Real>::Wide;
+  if (dropout == 0 || !std::isfinite(sum.value) || std::isinf(sum.bound)) return sum;
+  const auto kept = static_cast<Wide>(dropout_keeps(dropout));
+  const Wide bound = sum.bound + Arithmetic<Real>::kUnit * (std::fabs(sum.value) + sum.bound);
+  return finite_or_unbounded<Real>(sum.value / kept, bound / kept);
+}
 
 template <class Real>
 class ScoredRow {

@@ -95,6 +95,13 @@ void draw_options(Draw& draw, const EdgeList& edges, heed_graph_attention_desc& 
     d.temperature = draw.pick<double>({0.2, 0.7, 1, 3, 1000, 1e4, kInfinity});
 }
 
+/// It follows from the sizes, so that all else is drawn as without it.
+void choose_dropout(const EdgeList& edges, heed_graph_attention_desc& d) {
+  constexpr double kSome[] = {0.1, 0.5, 0.25, 0.9, 1e-9, 0.999};
+  if (d.hard != 0 || (d.features + edges.size()) % 6 != 1) return;
+  d.dropout = kSome[edges.nodes % 6];
+}
+
 /// Scores that are no products, in one of three.
 void draw_score(Draw& draw, heed_graph_attention_desc& d) {
   if (!draw.from_front_one_in(3)) return;
@@ -275,6 +282,7 @@ heed_graph_attention_desc draw_graph_attention(Draw& draw, const EdgeList& edges
   if (graphs != Graphs::kEdges) limit_work(d, edges, graphs == Graphs::kSmall ? 500 : 8000);
   if (scores == Scores::kAny) draw_score(draw, d);
   draw_options(draw, edges, d);
+  choose_dropout(edges, d);
   DrawnTypes type(draw);
   for (std::size_t of = 0; of < kGraphTensors; ++of) {
     const bool vector = graph_tensor(of).rows == nullptr && graph_tensor(of).matrix == nullptr;
@@ -314,6 +322,7 @@ void draw_numbers(Draw& draw, GraphProblem& p) {
   if (p.edge_bias && draw.one_in(6)) move_biases(draw, p);
   if (p.edge_bias && draw.one_in(2)) exclude_edges(draw, p);
   if (draw.one_in(16)) plant_specials(draw, p);
+  if (p.desc.dropout != 0) p.dropout_seed = draw.bits(), p.dropout_offset = draw.bits();
 }
 
 GraphProblem draw_graph_problem(Draw& draw, Graphs graphs) {

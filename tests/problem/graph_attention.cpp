@@ -176,7 +176,7 @@ bool GraphProblem::may_lie_in_place() const {
 Expected GraphProblem::expected() { return expect(given()); }
 
 GraphGiven GraphProblem::given(Index first_nodes) const {
-  GraphGiven given{desc, edges, {}, first_nodes};
+  GraphGiven given{desc, edges, {}, first_nodes, dropout_seed, dropout_offset};
   for (std::size_t of = 0; of < kGraphOut; ++of)
     if (at(of)) given.inputs[of] = at(of)->source();
   return given;
@@ -189,6 +189,8 @@ Args GraphProblem::args() {
     if (of < kGraphOut) args.*graph_tensor(of).input = at(of)->data();
     if (of >= kGraphOut) args.*graph_tensor(of).output = at(of)->data();
   }
+  args.dropout_seed = dropout_seed;
+  args.dropout_offset = dropout_offset;
   return args;
 }
 
@@ -270,6 +272,8 @@ std::string line_of(const GraphProblem& p) {
   if (d.softcap != 0) line << " softcap " << d.softcap;
   if (d.temperature != 0) line << " temperature " << d.temperature;
   if (d.hard != 0) line << " hard";
+  if (d.dropout != 0)
+    line << " dropout " << d.dropout << " of " << p.dropout_seed << ", " << p.dropout_offset;
   if (d.residual != 0) line << " residual";
   if (p.in_place) line << " in place";
   if (d.steps > 1) line << " steps " << d.steps;

@@ -74,6 +74,12 @@ class GraphProblem {
   std::optional<Tensor>& at(std::size_t of) { return this->*graph_tensor(of).tensor; }
   const std::optional<Tensor>& at(std::size_t of) const { return this->*graph_tensor(of).tensor; }
 
+  /// Without dropout.
+  void keep_all_weights() {
+    desc.dropout = 0;
+    dropout_seed = dropout_offset = 0;
+  }
+
   /// Whether out may be handed in as data.
   bool may_lie_in_place() const;
 
@@ -104,6 +110,7 @@ class GraphProblem {
   std::optional<Tensor> out, lse, weights;
   std::array<bool, 3> prepared = {};  ///< w_query, w_key and w_value, with their biases
   bool in_place = false;              ///< out is handed in as data too
+  std::uint64_t dropout_seed = 0, dropout_offset = 0;
 
  private:
   /// Element x of a row of data is element x of all heads of out side by side.

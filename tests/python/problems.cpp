@@ -126,6 +126,14 @@ void say_causal(Members& call, const heed_attention_desc& d) {
   }
 }
 
+template <class AProblem>
+void say_dropout(Members& call, const AProblem& p) {
+  if (p.desc.dropout == 0) return;
+  call.add("dropout", said(p.desc.dropout));
+  call.add("seed", list<std::int64_t>({static_cast<std::int64_t>(p.dropout_seed),
+                                       static_cast<std::int64_t>(p.dropout_offset)}));
+}
+
 template <class Desc>
 void say_softmax(Members& call, const Desc& d) {
   if (d.scale != 0) call.add("scale", said(d.scale));
@@ -143,11 +151,7 @@ void say_options(Members& call, const Problem& p) {
   if (d.window != 0)
     call.add("window", list<std::string>({bound(d.window_left), bound(d.window_right)}));
   say_softmax(call, d);
-  if (d.dropout != 0) {
-    call.add("dropout", said(d.dropout));
-    call.add("seed", list<std::int64_t>({static_cast<std::int64_t>(p.dropout_seed),
-                                         static_cast<std::int64_t>(p.dropout_offset)}));
-  }
+  say_dropout(call, p);
   if (p.mask) call.add("attn_mask", array(*p.mask, {0, 1, 2, 3}));
   if (p.bias) call.add("bias", array(*p.bias, {0, 1, 2, 3}));
   call.add_some("alibi_slopes", p.slopes.numbers);
@@ -287,6 +291,7 @@ void say_graph(Members& call, const GraphProblem& p) {
     call.add("activation", word(kActivations[p.desc.activation]));
     if (p.desc.activation == HEED_ACTIVATION_LEAKY_RELU) call.add("slope", said(p.desc.slope));
   }
+  say_dropout(call, p);
   if (p.desc.residual != 0) call.add("residual", "true");
   if (p.desc.steps > 1) call.add("steps", said(p.desc.steps));
 }

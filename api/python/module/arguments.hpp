@@ -55,8 +55,8 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
   DIFFERENTIABLE(sinks, HEED_ATTENDS | kTensor)                \
   ARGUMENT(temperature, kOfAny | kSetting)                     \
   ARGUMENT(hard, kOfAny | kSetting | kAlone)                   \
-  ARGUMENT(dropout, HEED_ATTENDS | kSetting | kAlone)          \
-  ARGUMENT(seed, HEED_ATTENDS | kTensor)                       \
+  ARGUMENT(dropout, kOfAny | kSetting | kAlone)                \
+  ARGUMENT(seed, kOfAny | kTensor)                             \
   HEED_PER_SEQUENCE(ARGUMENT)                                  \
   ARGUMENT(cu_seqlens_q, HEED_ATTENDS | kTensor)               \
   ARGUMENT(cu_seqlens_k, HEED_ATTENDS | kTensor)               \

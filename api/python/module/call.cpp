@@ -434,6 +434,24 @@ std::uint32_t read_point(nb::handle from) {
 
 }  // namespace
 
+std::pair<std::uint64_t, std::uint64_t> read_seed(double dropout, nb::handle from) {
+  if (dropout == 0) return {0, 0};  // one that is given takes no part
+  if (!from.is_valid())
+    refuse(
+        "dropout is {} without seed; it must be an int, another one for every call, or a pair of "
+        "an int and such an offset",
+        dropout);
+  // Any signs: their bits count.
+  const auto bits = [](const char* name, nb::handle of) {
+    return static_cast<std::uint64_t>(integer(name, of));
+  };
+  if (!nb::isinstance<nb::tuple>(from)) return {bits("seed", from), 0};
+  if (nb::len(from) != 2)
+    refuse("seed has {} entries; as a tuple it must be a pair of a seed and an offset",
+           nb::len(from));
+  return {bits("seed[0]", from[0]), bits("seed[1]", from[1])};
+}
+
 void read_choices(heed_attention_desc& desc, const Arguments& given) {
   if (given.causal.is_valid()) read_causal(desc, given.causal, given.alignment);
   if (given.window.is_valid()) read_window(desc, given.window);
@@ -535,28 +553,6 @@ const float* read_scales(const char* name, const char* of, const Array& tensor, 
   return static_cast<const float*>(address_of(per_row));
 }
 
-/// seed: an int, or a pair of one and an offset. Any signs: their bits count.
-void read_seed(const heed_attention_desc& desc, heed_attention_args& args, nb::handle from) {
-  if (desc.dropout == 0) return;  // one that is given takes no part
-  if (!from.is_valid())
-    refuse(
-        "dropout is {} without seed; it must be an int, another one for every call, or a pair of "
-        "an int and such an offset",
-        desc.dropout);
-  const auto bits = [](const char* name, nb::handle of) {
-    return static_cast<std::uint64_t>(integer(name, of));
-  };
-  if (!nb::isinstance<nb::tuple>(from)) {
-    args.dropout_seed = bits("seed", from);
-    return;
-  }
-  if (nb::len(from) != 2)
-    refuse("seed has {} entries; as a tuple it must be a pair of a seed and an offset",
-           nb::len(from));
-  args.dropout_seed = bits("seed[0]", from[0]);
-  args.dropout_offset = bits("seed[1]", from[1]);
-}
-
 /// Combinations that C refuses too, in its own words.
 void check_combinations(const Call& call, const Arguments& given) {
   const heed_attention_desc& desc = call.desc;
@@ -624,7 +620,7 @@ void read_scores(Call& call, const Arguments& given) {
   args.alibi_slopes = read_reals("alibi_slopes", given.alibi_slopes, call.float64(),
                                  desc.query_heads, call.alibi_slopes);
   args.sinks = read_reals("sinks", given.sinks, call.float64(), desc.query_heads, call.sinks);
-  read_seed(desc, args, given.seed);
+  std::tie(args.dropout_seed, args.dropout_offset) = read_seed(desc.dropout, given.seed);
 #define HEED_READ(name, uses) args.name = read_per_sequence(call, #name, given.name, call.name);
   HEED_PER_SEQUENCE(HEED_READ)
 #undef HEED_READ

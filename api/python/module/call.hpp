@@ -175,7 +175,10 @@ void read_tensors(Call& call, const Arguments& given);
 /// on. The sizes are known; whoever has no tensors of heads has put them into desc.
 void read_scores(Call& call, const Arguments& given);
 
-/// causal, window and alignment; scale, softcap, temperature and hard; return_weights.
+/// seed: an int, or a pair of one and an offset; both of the mask of dropout.
+std::pair<std::uint64_t, std::uint64_t> read_seed(double dropout, nb::handle from);
+
+/// causal, window and alignment; scale, softcap, temperature, hard and dropout; return_weights.
 void read_choices(heed_attention_desc& desc, const Arguments& given);
 
 /// What is given back beside out.

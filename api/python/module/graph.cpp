@@ -292,14 +292,17 @@ void read_settings(GraphCall& call, const Arguments& given) {
   Arguments scores;
   scores.scale = given.scale, scores.softcap = given.softcap;
   scores.temperature = given.temperature, scores.hard = given.hard;
+  scores.dropout = given.dropout;
   heed_attention_desc choices = HEED_ATTENTION_DESC_INIT;
   read_choices(choices, scores);
   desc.scale = choices.scale;
   desc.softcap = choices.softcap;
   desc.temperature = choices.temperature;
   desc.hard = choices.hard;
-  if (desc.hard != 0 && given.temperature.is_valid())
-    refuse("temperature is given with hard, which has no denominator");
+  desc.dropout = choices.dropout;
+  if (desc.hard != 0 && (given.temperature.is_valid() || desc.dropout > 0))
+    refuse("{} is given with hard, which has no denominator",
+           given.temperature.is_valid() ? "temperature" : "dropout");
   desc.steps = given.steps.is_valid() ? integer("steps", given.steps) : 1;
   if (desc.steps < 1) refuse("steps is {}; it must be at least 1", desc.steps);
   if (desc.steps > 1 && call.projected())
@@ -371,6 +374,7 @@ void GraphCall::read(const Arguments& given, const heed_graph_info& sizes) {
   args.head_weights =
       read_head_weights(desc.combine, given.head_weights, float64, desc.heads, head_weights);
   read_score(*this, given);
+  std::tie(args.dropout_seed, args.dropout_offset) = read_seed(desc.dropout, given.seed);
 }
 
 void GraphCall::make_outputs(const Arguments& given) {

@@ -86,8 +86,8 @@ class GraphBackward {
             {out.type, out.bytes, {0, 0, problem_.width, 1}}};
   }
 
-  GraphStep forward_step(const heed_graph_attention_args& args, const Tensor& data) const {
-    return begin_step(plan_.attention, args, data, space_, true);
+  GraphStep forward_step(const heed_graph_attention_args& args, std::int64_t index) const {
+    return begin_step(plan_.attention, args, data_of(index), space_, index, true);
   }
 
   /// Runs forward to have the data of all steps.
@@ -95,14 +95,14 @@ class GraphBackward {
     heed_graph_attention_args args = args_.attention;
     for (std::int64_t t = 1; t < problem_.steps; ++t) {
       args.out = const_cast<void*>(data_of(t).data);
-      run_step(forward_step(args, data_of(t - 1)));
+      run_step(forward_step(args, t - 1));
     }
   }
 
   /// From the gradient of a step's results to the gradient of its data.
   Tensor go_back(std::int64_t t, const Tensor& grad) {
     const heed_graph_attention_backward_args& to = args_.given;
-    const GraphStep forward = forward_step(args_.attention, data_of(t));
+    const GraphStep forward = forward_step(args_.attention, t);
     const bool last = t + 1 == problem_.steps;
     const auto rows = [&](void* data, const Layout& layout) {
       return GradientTarget{data, layout, plan_.problem.accumulate};

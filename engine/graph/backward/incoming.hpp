@@ -234,7 +234,8 @@ class Incoming {
 
   bool in_one_batch(std::int64_t edges) const {
     const std::size_t panel = std::size_t{kernels_.panels.lanes} * kernels_.panels.max_vectors;
-    return edges <= static_cast<std::int64_t>(kBatch) && heads_ <= panel && problem_.softcap == 0;
+    return edges <= static_cast<std::int64_t>(kBatch) && heads_ <= panel && problem_.softcap == 0 &&
+           problem_.dropout == 0;
   }
 
   /// Turns probabilities relative to row_max into normalised ones, and their gradients into those
@@ -273,6 +274,7 @@ class Incoming {
     if (matrix_.given())
       kernels_.rows.edge_scores(data, batch.edges, edge_grad_ + first * matrix_.padded_width(),
                                 panel.rows, matrix_.padded_width(), false, gradients, panel.pitch);
+    dropout_.apply(panel, batch, graph_, 1 / dropout_.kept(), gradients);
     if (!again || !finish_gradients(panel, batch.edges)) {
       if (again) scores_.compute(panel, batch, probs_);
       for (std::size_t h = 0; h < panel.rows; ++h)
@@ -284,7 +286,10 @@ class Incoming {
     gradients_.uncap(panel, batch.edges);
     const auto wanted = static_cast<std::size_t>(Gather<Real>::padded(problem_.features));
     const std::size_t width = matrix_.padded_width();
-    if (matrix_.given()) add(panel, batch, data, width, probs_, sums_ + plan_.sums.edge_values);
+    if (matrix_.given()) {
+      dropout_.apply(panel, batch, graph_, 1 / dropout_.kept(), probs_);
+      add(panel, batch, data, width, probs_, sums_ + plan_.sums.edge_values);
+    }
     if (problem_.edge_width > 0) edges_.add_data(panel, batch, gradients, probs_, edge_grad_);
     if (!problem_.is_product()) {
       activated_.add(panel, batch, gradients, sums_);
@@ -337,6 +342,7 @@ class Incoming {
   NodeSoftmax<Real> softmax_{on_.forward, true};
   EdgeScores<Real>& scores_ = softmax_.scores();
   const ScoreGradients<Real> gradients_{on_};
+  const EdgeDropout<Real> dropout_{step_.forward};
   const EdgeGradients<Real> edges_{on_, scores_};
   ActivatedGradients<Real> activated_{on_, scores_};
   ActivatedSums<Real> activated_sums_{};  ///< of the range

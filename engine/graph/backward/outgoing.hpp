@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "engine/graph/backward/activated.hpp"
+#include "engine/graph/dropout.hpp"
 
 namespace heed {
 
@@ -115,6 +116,7 @@ class Outgoing {
       add_edge_products(kernels_, order_, problem_.heads,
                         static_cast<std::size_t>(Gather<Real>::padded(problem_.edge_width)),
                         asked_values_, scores_.edge_numbers(), panel, batch, gradients);
+    dropout_.apply(panel, batch, order_, 1 / dropout_.kept(), gradients);
     subtract(panel, batch);
     gradients_.compute(panel, batch.edges, zeros_, zeros_, probs_);
     gradients_.uncap(panel, batch.edges);
@@ -124,6 +126,7 @@ class Outgoing {
     } else {
       activated_.add(panel, batch, gradients, sums_);
     }
+    dropout_.apply(panel, batch, order_, 1 / dropout_.kept(), probs_);
     add_rows(kernels_, scores_, panel, batch, grads_, features, probs_, sums_ + plan_.sums.values);
   }
 
@@ -170,6 +173,7 @@ class Outgoing {
        true}};
   ActivatedGradients<Real> activated_{on_, scores_};
   const ScoreGradients<Real> gradients_{on_};
+  const EdgeDropout<Real> dropout_{step_.forward};
   const Gather<Real> value_of_{kernels_, step_.forward.value, problem_.heads,
                                problem_.value_features, nullptr};
   const Gather<Real> grad_of_{kernels_, step_.template grad_of_heads<Real>(), problem_.heads,
