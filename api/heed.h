@@ -1427,8 +1427,8 @@ typedef enum heed_activation {
  * tensors that a problem does not have must be 0.
  *
  * Dropout is that of dense attention, where heads take the place of keys: row e mod 2^32 of head
- * e / 2^32 of heed_dropout_mask, for the e-th edge given, has its heads for keys, and the step,
- * from 0 on, for the batch. lse and weights do not know of it. */
+ * e / 2^32 of heed_dropout_mask, for the e-th edge given, has its heads for keys; the batch is 0.
+ * Every step after the first has an offset that is 1 more. lse and weights do not know of it. */
 typedef struct heed_graph_attention_desc {
   uint32_t struct_size;
   uint32_t inputs; /* heed_graph_inputs */

@@ -13,8 +13,8 @@ class EdgeDropout {
  public:
   explicit EdgeDropout(const GraphStep& step)
       : panels_(kernels_of<Real>(*step.plan.context->kernels).panels),
-        batch_(static_cast<std::uint32_t>(step.index)),
-        mask_(step.plan.problem.dropout, step.args.dropout_seed, step.args.dropout_offset) {}
+        mask_(step.plan.problem.dropout, step.args.dropout_seed,
+              step.args.dropout_offset + static_cast<std::uint64_t>(step.index)) {}
 
   /// Weights that stay are divided by it.
   Real kept() const { return static_cast<Real>(kept_part(mask_.threshold)); }
@@ -37,7 +37,7 @@ class EdgeDropout {
       }
       // Edges are the rows of a panel, and heads its keys: they share what one counter makes.
       const DroppedPairs pairs = {
-          {mask_.key[0], mask_.key[1]},           mask_.threshold, batch_, lower, upper,
+          {mask_.key[0], mask_.key[1]},           mask_.threshold, 0, lower, upper,
           static_cast<std::uint64_t>(panel.first)};
       alignas(kAlignment) Real factors[kMaxPanel * kMaxPanel / kMaxVectors];
       std::fill_n(factors, panel.rows * lanes, Real{1});
@@ -54,7 +54,6 @@ class EdgeDropout {
 
  private:
   const PanelKernels<Real>& panels_;
-  const std::uint32_t batch_;
   const DropoutMask mask_;
 };
 

@@ -595,8 +595,7 @@ TEST_CASE("what one rank alone gets wrong in the descriptor of a graph") {
        {[](GraphCall& c) { c.graph.reserved = 1; }, "desc.reserved is 1; it must be 0"},
        {[](GraphCall& c) { c.graph.nodes = std::int64_t{1} << 31; },
         "desc.nodes is 2147483648; it must be 0 to 2147483647"},
-       {[](GraphCall& c) { c.graph.edges = -1; },
-        "desc.edges is -1; it must be 0 to 2^40"},
+       {[](GraphCall& c) { c.graph.edges = -1; }, "desc.edges is -1; it must be 0 to 2^40"},
        {[](GraphCall& c) { c.graph.edges = 5, c.graph.sources = nullptr; },
         "desc.sources is NULL; desc.edges is 5"},
        {[](GraphCall& c) { c.graph.edges = 5, c.graph.destinations = nullptr; },
@@ -626,6 +625,7 @@ TEST_CASE("descriptors of graphs that differ between ranks") {
         differs("desc.owners != NULL", "1", "0")},
        {[](GraphCall& c) { c.attention.softcap = 2; }, differs("desc.softcap", "2", "0")},
        {[](GraphCall& c) { c.attention.scale = 0.5; }, differs("desc.scale", "0.5", "0")},
+       {[](GraphCall& c) { c.attention.score = 2; }, differs("desc.score", "2", "0")},
        {[](GraphCall& c) { c.attention.steps = 2; }, differs("desc.steps", "2", "1")},
        {[](GraphCall& c) { c.attention.out.dtype = HEED_DTYPE_BF16; },
         differs("desc.out.dtype", "3", "1")}});
@@ -657,8 +657,9 @@ TEST_CASE("owners that are no ranks, or not the same everywhere") {
 TEST_CASE("what one rank alone gets wrong in a plan or a run over a graph") {
   check_refused<GraphCall>(
       {{[](GraphCall& c) { c.plan_context = nullptr; }, "context is NULL"},
-       {[](GraphCall& c) { c.attention.heads = 0; },
-        "desc.heads is 0; it must be 1 to 2^40"},
+       {[](GraphCall& c) { c.attention.dropout = 0.1; },
+        "dropout (desc.dropout) is not supported over ranks", kUnsupported},
+       {[](GraphCall& c) { c.attention.heads = 0; }, "desc.heads is 0; it must be 1 to 2^40"},
        {[](GraphCall& c) { c.args.data = nullptr; }, "args.data is NULL; its tensor has elements"},
        {[](GraphCall& c) { c.args.reserved = 1; }, "args.reserved is 1; it must be 0"}});
 }

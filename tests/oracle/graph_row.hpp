@@ -95,8 +95,8 @@ class GraphRow : public ScoredRow<Real> {
   /// Whether dropout takes the j-th edge that counts out.
   bool dropped(std::size_t j) const {
     const Index e = this->attended()[j];
-    return is_dropped(d_.dropout, given_.dropout_seed, given_.dropout_offset, numbers_.step, e >> 32,
-                      e, place_.head);
+    const std::uint64_t offset = given_.dropout_offset + static_cast<std::uint64_t>(numbers_.step);
+    return is_dropped(d_.dropout, given_.dropout_seed, offset, 0, e >> 32, e, place_.head);
   }
 
   /// The weight of the j-th edge that counts, computed from the log-sum-exp: see

@@ -156,6 +156,25 @@ def test_edges_that_inference_has_seen_are_trained_on(name):
     assert heed.torch.report() == {"heed": 4}
 
 
+@pytest.mark.parametrize("name", ["TransformerConv", *BOTH])
+def test_dropout_draws_its_seed_from_pytorch(name):
+    layer = layers(name=name, dropout=0.5)[1].double().train()
+    x, edges = torch.randn(NODES, WIDTH, dtype=torch.float64, requires_grad=True), graph()
+
+    def trained(x, seed=3):
+        torch.manual_seed(seed)
+        return layer(x, edges)
+
+    assert torch.equal(trained(x), trained(x))
+    assert not torch.equal(trained(x), trained(x, 4))
+    assert not torch.equal(trained(x), layer.eval()(x, edges))
+    layer.train()
+    assert torch.autograd.gradcheck(trained, x, fast_mode=True)
+    mean = sum(trained(x, seed).detach() for seed in range(400)) / 400
+    assert (mean - layer.eval()(x, edges)).abs().mean() < 0.1 * mean.abs().mean()
+    assert list(heed.torch.report()) == ["heed"]
+
+
 def test_lazy_channels_hooks_and_bad_edges():
     ours, seen = heed.pyg.TransformerConv(-1, FEATURES).eval(), []
     ours.register_forward_hook(lambda module, inputs, out: seen.append(out.shape))
@@ -211,6 +230,11 @@ def plainly(layer, *given):
         return layer(*given)
 
 
+def with_weights(layer, *given):
+    with torch.no_grad():
+        return layer(*given, return_attention_weights=True)[0]
+
+
 def forward_mode(layer, x, *given):
     forward_ad = torch.autograd.forward_ad
     with forward_ad.dual_level():
@@ -228,7 +252,7 @@ def weights_trained(layer, *given):
 WITHOUT_MATRIX = torch.ones(EDGES, 1, FEATURES)
 # Layers, why they are left, how they are called, and with what beside edges.
 FALLS_BACK = {
-    "dropout": (lambda: layers(dropout=0.5)[1].train(), "dropout is 0.5", plainly),
+    "dropout": (lambda: layers(dropout=1.0)[1].train(), "dropout is 1", plainly),
     "aggr": (lambda: layers(aggr="max")[1], "aggr is max", plainly),
     "hook": (lambda: hooked(layers()[1]), "hooks look at messages", plainly),
     "edges_without_matrix": (
@@ -252,7 +276,7 @@ for gat in BOTH:
         ),
         f"dropout_of_{gat}": (
             lambda name=gat: layers(name=name, dropout=0.5)[1].train(),
-            *("dropout is 0.5", plainly),
+            *("dropout is 0.5, and attention weights asked for", with_weights),
         ),
         f"hook_of_{gat}": (
             lambda name=gat: hooked(layers(name=name)[1], "edge_update"),

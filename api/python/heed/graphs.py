@@ -36,6 +36,8 @@ class GraphOptions(TypedDict, total=False):
     softcap: float | None
     temperature: float | None
     hard: bool
+    dropout: float | None
+    seed: int | tuple[int, int] | None
     combine: Combine
     head_weights: Array | Sequence[float] | None
     residual: bool
@@ -98,6 +100,7 @@ def graph_attention(
         s_e   = softcap * tanh(s_e / softcap)          if softcap is given
         s_e   = s_e + edge_bias[e]                     if a bias is given; -inf leaves the edge out
         p_e   = softmax(s_e / temperature)             over the edges into n
+        p_e   = p_e / (1 - dropout), or 0 if dropped   if dropout is given
         new_n = combine over heads of (sum of p_e (v_m + edge_v_e))
         out_n = new_n, or data_n + new_n with residual
 
@@ -135,6 +138,9 @@ def graph_attention(
         softcap: bound of scores, above 0.
         temperature: above 0; infinity weighs all edges into a node alike. 1 unless given.
         hard: weight 1 at the largest score, of equal ones at the lowest source.
+        dropout: at least 0, less than 1: how likely an edge is dropped, for each head, in steps of
+            1 / 256, as in ``heed.attention``. lse and weights do not know of it.
+        seed: of dropout: an int, another for every call; or a pair of an int and such an offset.
         combine: how heads become one: side by side, the sum of ``head_weights[h] * head_h``, their
             mean, or the largest number, feature by feature.
         head_weights: ``[heads]``, with ``combine="weighted"``.

@@ -36,6 +36,7 @@ from heed.torch_ops import (
     _text,
     _unreadable,
     attend_graph,
+    drawn_seed,
     graph_attention,
 )
 
@@ -112,8 +113,8 @@ class _Fused:
             return reason
         if self._return_weights and _require_gradients(edge_attr, *tensors, *self.parameters()):
             return "gradients are required, and attention weights asked for"
-        if self.training and self.dropout > 0:
-            return f"dropout is {self.dropout:g}"
+        if self.training and (reason := self._objection_to_dropout()) is not None:
+            return reason
         stored = is_torch_sparse_tensor(edge_index) and edge_index.dense_dim() > 0
         if self._disagrees(edge_attr is not None or stored):
             return "edge_dim and edge_attr do not go together"
@@ -127,6 +128,9 @@ class _Fused:
         ):
             return "hooks look at messages"
         return None
+
+    def _objection_to_dropout(self: Any) -> str | None:
+        return None if 0 <= self.dropout < 1 else f"dropout is {self.dropout:g}"
 
     def _objection_to_edges(
         self: Any, edges: Any, query: Tensor, key: Tensor, _: Tensor
@@ -149,24 +153,27 @@ class _Fused:
         return None
 
     def _attend(
-        self,
+        self: Any,
         query: Tensor,
         key: Tensor,
         value: Tensor,
         edge_attr: Tensor | None,
         w_edge: Tensor | None,
         score_weights: Tensor | None,
-        *how: Any,
+        *edges_and_score: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """What nodes get, and the weights of edges if they are asked for."""
         nodes = max(len(query), len(key))
+        dropout = float(self.dropout) if self.training else 0.0
+        seed = drawn_seed() if dropout > 0 else None
         rows = (_with_rows(x, nodes) for x in (query, key, value))
         tensors = *rows, edge_attr, w_edge, score_weights
+        given = *tensors, seed, *edges_and_score, dropout
         found: Any
         if _require_gradients(*tensors):
-            found = graph_attention(*tensors, *how)
+            found = graph_attention(*given)
         else:
-            found = attend_graph(*tensors, *how, return_weights=self._return_weights)
+            found = attend_graph(*given, return_weights=self._return_weights)
         _tell("heed", query, key, None)
         if self._return_weights:
             return found.out[: len(query)], found.weights
@@ -186,9 +193,10 @@ class TransformerConv(_Fused, _TransformerConv):  # type: ignore[misc]
 
     Gradients are heed's too, of inputs, all parameters and edge features, but no higher
     derivatives; scores are computed again for them. The graph is then also sorted by source.
+    Dropout, in steps of 1 / 256, draws the seed of its mask from PyTorch's generator.
 
-    PyTorch Geometric computes in training with dropout, where gradients are required and attention
-    weights asked for, for a ``SparseTensor`` of torch-sparse and other subclasses of ``Tensor``, on
+    PyTorch Geometric computes where gradients are required and attention weights asked for, with a
+    dropout of 1, for a ``SparseTensor`` of torch-sparse and other subclasses of ``Tensor``, on
     other devices, with another ``aggr``, under ``explain`` and ``torch.func``, with hooks, for
     derivatives in forward mode, and in what is compiled or exported; ``heed.torch.report`` counts
     why.
@@ -288,6 +296,11 @@ class _Activated(_Fused):
         if found is not None:
             self._weights.set_(found.to(self._weights.dtype))
         return cast(Tensor, out)
+
+    def _objection_to_dropout(self: Any) -> str | None:
+        if self.dropout > 0 and self._return_weights:  # PyTorch Geometric's have been dropped
+            return f"dropout is {self.dropout:g}, and attention weights asked for"
+        return super()._objection_to_dropout()
 
     def _reason(self: Any, edge_index: Any, size: Any, inputs: dict[str, Any]) -> str | None:
         sources, targets = self._pair(inputs)

@@ -410,12 +410,16 @@ def _graph_options(
     edge_data: Tensor | None,
     w_edge: Tensor | None,
     score_weights: Tensor | None,
+    seed: Tensor | None,
     score: str,
     slope: float,
+    dropout: float,
 ) -> dict[str, Any]:
     """What heed.graph_attention calls the operator's options."""
     dot = score == "dot"
     return {
+        "dropout": dropout,
+        "seed": None if seed is None else int(seed),
         "edge_data": edge_data,
         "w_edge_key": w_edge,
         "w_edge_value": w_edge if dot else None,
@@ -433,17 +437,19 @@ def attend_graph(
     edge_data: Tensor | None,
     w_edge: Tensor | None,
     score_weights: Tensor | None,
+    seed: Tensor | None,
     edge_index: Tensor,
     flipped: bool,
     score: str,
     slope: float,
+    dropout: float,
     *,
     reverse: bool = False,
     return_weights: bool = False,
 ) -> Any:
     """``heed.graph_attention`` of what the operator is given, past autograd."""
     graph = _graph_of(edge_index, len(query), flipped, reverse)
-    options = _graph_options(edge_data, w_edge, score_weights, score, slope)
+    options = _graph_options(edge_data, w_edge, score_weights, seed, score, slope, dropout)
     found = heed.graph_attention(graph, query, key, value, return_weights=return_weights, **options)
     _count("heed")
     return found
@@ -458,9 +464,11 @@ def _attend_graph_fake(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Te
 
 
 def _fill_graph_gradients(*args: Any) -> None:
-    grad_out, query, key, value, edge_data, w_edge, score_weights, *how, made = args
-    edge_index, flipped, score, slope = how
-    grad_query, grad_key, grad_value, grad_edge_data, grad_w_edge, grad_score_weights, _ = made
+    grad_out, query, key, value, edge_data, w_edge, score_weights, seed, *how, made = args
+    edge_index, flipped, score, slope, dropout = how
+    grad_query, grad_key, grad_value, grad_edge_data, grad_w_edge, grad_score_weights, *_ = made
+    if grad_out is None:
+        grad_out = query.new_zeros(()).expand(*query.shape[:-1], value.shape[-1])
     twice = score == "dot" and grad_w_edge is not False
     found = heed.graph_attention_backward(
         *(_graph_of(edge_index, len(query), flipped, True), query, key, value),
@@ -472,7 +480,7 @@ def _fill_graph_gradients(*args: Any) -> None:
         grad_w_edge_key=grad_w_edge,
         grad_w_edge_value=twice,
         grad_score_weights=grad_score_weights,
-        **_graph_options(edge_data, w_edge, score_weights, score, slope),
+        **_graph_options(edge_data, w_edge, score_weights, seed, score, slope, dropout),
     )
     if twice:  # the one matrix multiplies for keys and for values
         grad_w_edge += found.w_edge_value
@@ -481,7 +489,8 @@ def _fill_graph_gradients(*args: Any) -> None:
 graph_attention: Callable[..., Tensor] = _define_with_gradients(
     "graph_attention",
     "Tensor query, Tensor key, Tensor value, Tensor? edge_data, Tensor? w_edge, "
-    "Tensor? score_weights, Tensor edge_index, bool flipped, str score, float slope",
+    "Tensor? score_weights, Tensor? seed, Tensor edge_index, bool flipped, str score, float slope, "
+    "float dropout",
     "Tensor out",
     _attend_graph,
     _attend_graph_fake,
@@ -490,12 +499,13 @@ graph_attention: Callable[..., Tensor] = _define_with_gradients(
 )
 """The custom op ``heed::graph_attention``: every node attends to the sources of its edges.
 
-``graph_attention(query, key, value, edge_data, w_edge, score_weights, edge_index, flipped, score,
-slope)`` of what is ``[nodes, heads, features]``, with ``edge_index`` as PyTorch Geometric has it,
-each edge of which counts; ``flipped``, edges lead from ``edge_index[1]`` to ``edge_index[0]``.
-``w_edge``, ``[edge width, heads * features]``, is multiplied with ``edge_data``,
+``graph_attention(query, key, value, edge_data, w_edge, score_weights, seed, edge_index, flipped,
+score, slope, dropout)`` of what is ``[nodes, heads, features]``, with ``edge_index`` as PyTorch
+Geometric has it, each edge of which counts; ``flipped``, edges lead from ``edge_index[1]`` to
+``edge_index[0]``. ``w_edge``, ``[edge width, heads * features]``, is multiplied with ``edge_data``,
 ``[edges, edge width]``, and adds to keys, and to values where ``score`` is ``"dot"``. ``"sum"`` is
 the score of GAT, ``leaky_relu(query + key + edge_data @ w_edge, slope)``, a number per head;
 ``"additive"`` that of GATv2: of every feature, times ``score_weights``, ``[heads * features]``,
-summed. All but the edges may be differentiated, once, and not in forward mode.
+summed. ``seed`` is that of ``dropout``, a tensor of one int. All but the edges may be
+differentiated, once, and not in forward mode.
 """

@@ -1,6 +1,8 @@
 // heed.Graph; heed.graph_attention, its plans and its gradients.
 #include "api/python/module/graph.hpp"
 
+#include <tuple>
+
 #include "api/python/module/gradients.hpp"
 #include "api/python/module/plan.hpp"
 
@@ -609,7 +611,7 @@ In C: heed_graph_create with offsets.)");
 heed.graph_attention_plan.
 
 A call takes exactly the arrays among query, key, value, data, edge_data, edge_bias and out that the
-plan was made with, in the same shapes, strides and types. The plan keeps the graph, and the matrices
+plan was made with, in the same shapes, strides and types, and seed if it drops weights. The plan keeps the graph, and the matrices
 and biases that it was given, which it reads anew in every call. Any threads may call one plan at
 once: it keeps a workspace for each.
 
@@ -618,7 +620,7 @@ In C: heed_graph_attention_plan.)");
          "def __call__(self, query: typing.Any | None = None, key: typing.Any | None = None, "
          "value: typing.Any | None = None, *, data: typing.Any | None = None, "
          "edge_data: typing.Any | None = None, edge_bias: typing.Any | None = None, "
-         "out: typing.Any | None = None) -> typing.Any",
+         "seed: typing.Any | None = None, out: typing.Any | None = None) -> typing.Any",
          &run, "Computes what heed.graph_attention would. In C: heed_graph_attention_plan_run.");
   method(plan, "def describe(self) -> dict[str, object]", &describe_plan,
          "How it computes: isa, executor, threads, tasks, workspace_bytes, gathered_bytes (of "
