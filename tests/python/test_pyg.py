@@ -220,6 +220,25 @@ def test_graph_is_made_once_and_again_when_changed(made):
     assert len(kept) == before - 1
 
 
+@pytest.mark.parametrize("name", ["TransformerConv", *BOTH])
+def test_compiled_layers_are_one_graph(made, name):
+    """Of PyTorch's; and their edges are sorted once, also where the layer adds some."""
+    theirs, ours = layers(name=name, edge_dim=4)
+    compiled = torch.compile(ours, backend="aot_eager", fullgraph=True)
+    given = given_to({"edge_dim": 4}, torch.float32)
+    for _ in range(2):
+        want = trained(theirs, *given)
+        assert_all_close(trained(compiled, *given), want)
+        ours.zero_grad(), theirs.zero_grad()
+    assert len(made) == 1
+    ours.dropout = 0.5
+    ours.train()
+    drawn = [torch.manual_seed(7) and compiled(*given) for _ in range(2)]
+    assert torch.equal(*drawn)
+    assert not torch.equal(drawn[0], want[0])
+    assert list(heed.torch.report()) == ["heed"]
+
+
 def hooked(layer, at="message"):
     getattr(layer, f"register_{at}_forward_hook")(lambda *_: None)
     return layer

@@ -55,7 +55,7 @@ OPTIONS = {
 def over_graph(score):
     node = (9, 2, 3)
     shapes = (node, node, node, (20, 4), (4, 6), (6,))
-    rest = [torch.tensor(5), torch.randint(0, 9, (2, 20)), False, score, 0.2, 0.25]
+    rest = [torch.tensor(5), torch.randint(0, 9, (2, 20)), None, False, score, 0.2, 0.25]
     if score == "dot":
         return [learned(*shape) for shape in shapes[:5]], [None, *rest]
     return [learned(*shape) for shape in shapes], rest

@@ -44,17 +44,6 @@ __all__ = ["GATConv", "GATv2Conv", "TransformerConv"]
 
 
 _edges = _Kept()  # of the indices of sparse adjacency matrices
-_looped = _Kept()  # of edge_index before layers have added self-loops
-
-
-def _same_at_each_call(kept: _Kept, made_of: Tensor, found: Tensor) -> Tensor:
-    """The tensor that was found first, if it is the same: by it a graph is found again."""
-    known = kept.get(made_of)
-    if known is None or not torch.equal(known, found):
-        with torch.inference_mode(False):  # training may see them later
-            known = found.clone()
-        kept.put(made_of, known)
-    return cast(Tensor, known)
 
 
 def _edges_of(adjacency: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -74,8 +63,12 @@ def _edges_of(adjacency: Tensor) -> tuple[Tensor, Tensor | None]:
     else:
         csr = adjacency.layout == torch.sparse_csr
         memory = adjacency.col_indices() if csr else adjacency.row_indices()
-    known = _same_at_each_call(_edges, memory, found)
-    return known, values if values.dim() > 1 else None
+    known = _edges.get(memory)
+    if known is None or not torch.equal(known, found):
+        with torch.inference_mode(False):  # training may see them later
+            known = found.clone()
+        _edges.put(memory, known)
+    return cast(Tensor, known), values if values.dim() > 1 else None
 
 
 def _sizes(adjacency: Tensor, flipped: bool) -> tuple[int | None, int | None]:
@@ -105,8 +98,8 @@ class _Fused:
     def _objection(
         self: Any, edge_index: Any, edge_attr: Tensor | None, *tensors: Tensor
     ) -> str | None:
-        if torch.compiler.is_compiling():
-            return "it is compiled"
+        if torch.compiler.is_compiling() and is_torch_sparse_tensor(edge_index):
+            return "it is compiled, over a sparse adjacency matrix"
         if (reason := _unreadable(edge_attr, *tensors)) is not None:
             return reason
         if (reason := self._objection_to_edges(edge_index, *tensors)) is not None:
@@ -198,8 +191,8 @@ class TransformerConv(_Fused, _TransformerConv):  # type: ignore[misc]
     PyTorch Geometric computes where gradients are required and attention weights asked for, with a
     dropout of 1, for a ``SparseTensor`` of torch-sparse and other subclasses of ``Tensor``, on
     other devices, with another ``aggr``, under ``explain`` and ``torch.func``, with hooks, for
-    derivatives in forward mode, and in what is compiled or exported; ``heed.torch.report`` counts
-    why.
+    derivatives in forward mode, and over sparse matrices in what is compiled; ``heed.torch.report``
+    counts why.
 
     >>> import torch, heed.pyg, torch_geometric
     >>> layer = torch_geometric.nn.TransformerConv(3, 4, edge_dim=2).eval()
@@ -234,7 +227,7 @@ class TransformerConv(_Fused, _TransformerConv):  # type: ignore[misc]
         w_edge = None if self.lin_edge is None else self.lin_edge.weight.T
         edges, stored = _edges_of(edge_index)
         edge_attr = stored if edge_attr is None else edge_attr
-        how = edges, self.flow != "source_to_target", "dot", 0.0
+        how = edges, None, self.flow != "source_to_target", "dot", 0.0
         out, weights = self._attend(query, key, value, edge_attr, w_edge, None, *how)
         if weights is not None:
             self._alpha = weights.to(query.dtype)
@@ -278,10 +271,9 @@ class _Activated(_Fused):
             plain = super().propagate(edge_index, size=size, **inputs)  # type: ignore[misc]
             return cast(Tensor, plain)
         edges, stored = _edges_of(edge_index)
+        made_from = None
         if edge_index is not self._given_edges and not is_torch_sparse_tensor(edge_index):
-            given = self._given_edges
-            given = given.as_tensor() if isinstance(given, EdgeIndex) else given
-            edges = _same_at_each_call(_looped, given, edges)
+            made_from, _ = _edges_of(self._given_edges)
         edge_attr = self._inputs["edge_attr"]
         edge_attr = stored if edge_attr is None else edge_attr
         if edge_attr is None or self.lin_edge is None:
@@ -291,7 +283,8 @@ class _Activated(_Fused):
             w_edge = self._edge_matrix()
         sources, targets = inputs["x"]
         query, key, weights = self._scored(sources, targets)
-        how = edges, False, "sum" if weights is None else "additive", self.negative_slope
+        score = "sum" if weights is None else "additive"
+        how = edges, made_from, False, score, self.negative_slope
         out, found = self._attend(query, key, sources, edge_attr, w_edge, weights, *how)
         if found is not None:
             self._weights.set_(found.to(self._weights.dtype))

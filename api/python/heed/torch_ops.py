@@ -389,20 +389,25 @@ def attend(*args: Any, **kwargs: Any) -> Tensor:
 
 
 _graphs = _Kept()  # of edge_index
+_changed_graphs = _Kept()  # of what a layer has made edge_index of
 
 
-def _graph_of(edge_index: Tensor, nodes: int, flipped: bool, reverse: bool) -> heed.Graph:
+def _graph_of(
+    edge_index: Tensor, made_from: Tensor | None, nodes: int, flipped: bool, reverse: bool
+) -> heed.Graph:
     """The graph sorted by destination, once for all layers and calls that share an edge_index.
 
     With ``reverse`` by source too, as gradients need it; ``flipped``, edges lead the other way.
+    Edges that are made anew at each call are known by the tensor that they are ``made_from``.
     """
     made_of = nodes, flipped
-    known, reversible, edges, graph = _graphs.get(edge_index) or (None, False, None, None)
+    kept, of = (_graphs, edge_index) if made_from is None else (_changed_graphs, made_from)
+    known, reversible, edges, graph = kept.get(of) or (None, False, None, None)
     # Edges are compared: PyTorch does not tell of all that is written to them, as through NumPy.
     if known != made_of or (reverse and not reversible) or not torch.equal(edges, edge_index):
         sources, destinations = edge_index.flip(0) if flipped else edge_index
         graph = heed.Graph(sources, destinations, nodes=nodes, duplicates="keep", reverse=reverse)
-        _graphs.put(edge_index, (made_of, reverse, edge_index.clone(), graph))
+        kept.put(of, (made_of, reverse, edge_index.clone(), graph))
     return cast("heed.Graph", graph)
 
 
@@ -439,6 +444,7 @@ def attend_graph(
     score_weights: Tensor | None,
     seed: Tensor | None,
     edge_index: Tensor,
+    made_from: Tensor | None,
     flipped: bool,
     score: str,
     slope: float,
@@ -448,7 +454,7 @@ def attend_graph(
     return_weights: bool = False,
 ) -> Any:
     """``heed.graph_attention`` of what the operator is given, past autograd."""
-    graph = _graph_of(edge_index, len(query), flipped, reverse)
+    graph = _graph_of(edge_index, made_from, len(query), flipped, reverse)
     options = _graph_options(edge_data, w_edge, score_weights, seed, score, slope, dropout)
     found = heed.graph_attention(graph, query, key, value, return_weights=return_weights, **options)
     _count("heed")
@@ -465,13 +471,13 @@ def _attend_graph_fake(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Te
 
 def _fill_graph_gradients(*args: Any) -> None:
     grad_out, query, key, value, edge_data, w_edge, score_weights, seed, *how, made = args
-    edge_index, flipped, score, slope, dropout = how
+    edge_index, made_from, flipped, score, slope, dropout = how
     grad_query, grad_key, grad_value, grad_edge_data, grad_w_edge, grad_score_weights, *_ = made
     if grad_out is None:
         grad_out = query.new_zeros(()).expand(*query.shape[:-1], value.shape[-1])
     twice = score == "dot" and grad_w_edge is not False
     found = heed.graph_attention_backward(
-        *(_graph_of(edge_index, len(query), flipped, True), query, key, value),
+        *(_graph_of(edge_index, made_from, len(query), flipped, True), query, key, value),
         grad_out=grad_out,
         grad_query=grad_query,
         grad_key=grad_key,
@@ -489,8 +495,8 @@ def _fill_graph_gradients(*args: Any) -> None:
 graph_attention: Callable[..., Tensor] = _define_with_gradients(
     "graph_attention",
     "Tensor query, Tensor key, Tensor value, Tensor? edge_data, Tensor? w_edge, "
-    "Tensor? score_weights, Tensor? seed, Tensor edge_index, bool flipped, str score, float slope, "
-    "float dropout",
+    "Tensor? score_weights, Tensor? seed, Tensor edge_index, Tensor? made_from, bool flipped, "
+    "str score, float slope, float dropout",
     "Tensor out",
     _attend_graph,
     _attend_graph_fake,
@@ -499,9 +505,10 @@ graph_attention: Callable[..., Tensor] = _define_with_gradients(
 )
 """The custom op ``heed::graph_attention``: every node attends to the sources of its edges.
 
-``graph_attention(query, key, value, edge_data, w_edge, score_weights, seed, edge_index, flipped,
-score, slope, dropout)`` of what is ``[nodes, heads, features]``, with ``edge_index`` as PyTorch
-Geometric has it, each edge of which counts; ``flipped``, edges lead from ``edge_index[1]`` to
+``graph_attention(query, key, value, edge_data, w_edge, score_weights, seed, edge_index, made_from,
+flipped, score, slope, dropout)`` of what is ``[nodes, heads, features]``, with ``edge_index`` as
+PyTorch Geometric has it, each edge of which counts; the graph is found again by ``made_from``, if
+edges are made anew of that at each call; ``flipped``, edges lead from ``edge_index[1]`` to
 ``edge_index[0]``. ``w_edge``, ``[edge width, heads * features]``, is multiplied with ``edge_data``,
 ``[edges, edge width]``, and adds to keys, and to values where ``score`` is ``"dot"``. ``"sum"`` is
 the score of GAT, ``leaky_relu(query + key + edge_data @ w_edge, slope)``, a number per head;
