@@ -11,6 +11,7 @@ torch.Size([3, 8])
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Any, cast
 
 from heed.needed import needed_by
@@ -25,6 +26,7 @@ with needed_by("heed.pyg"):
     from torch_geometric.nn import TransformerConv as _TransformerConv
     from torch_geometric.utils import (  # type: ignore[import-untyped]
         is_torch_sparse_tensor,
+        softmax,
         to_edge_index,
     )
 
@@ -89,6 +91,7 @@ class _Fused:
     """Attention of a layer by heed, or why it leaves its edges to PyTorch Geometric."""
 
     _return_weights: bool
+    _weights_learn: bool  # gradients go through them: PyTorch computes them beside
     lin_edge: Any
 
     def _disagrees(self, featured: bool) -> bool:
@@ -104,8 +107,11 @@ class _Fused:
             return reason
         if (reason := self._objection_to_edges(edge_index, *tensors)) is not None:
             return reason
-        if self._return_weights and _require_gradients(edge_attr, *tensors, *self.parameters()):
-            return "gradients are required, and attention weights asked for"
+        self._weights_learn = self._return_weights and _require_gradients(
+            edge_attr, *tensors, *self.parameters()
+        )
+        if self._weights_learn and is_torch_sparse_tensor(edge_index):
+            return "gradients are required, and attention weights asked for of a sparse matrix"
         if self.training and (reason := self._objection_to_dropout()) is not None:
             return reason
         stored = is_torch_sparse_tensor(edge_index) and edge_index.dense_dim() > 0
@@ -168,9 +174,9 @@ class _Fused:
         else:
             found = attend_graph(*given, return_weights=self._return_weights)
         _tell("heed", query, key, None)
-        if self._return_weights:
-            return found.out[: len(query)], found.weights
-        return found[: len(query)], None
+        if isinstance(found, Tensor):
+            return found[: len(query)], None
+        return found.out[: len(query)], found.weights
 
 
 class TransformerConv(_Fused, _TransformerConv):  # type: ignore[misc]
@@ -188,11 +194,12 @@ class TransformerConv(_Fused, _TransformerConv):  # type: ignore[misc]
     derivatives; scores are computed again for them. The graph is then also sorted by source.
     Dropout, in steps of 1 / 256, draws the seed of its mask from PyTorch's generator.
 
-    PyTorch Geometric computes where gradients are required and attention weights asked for, with a
-    dropout of 1, for a ``SparseTensor`` of torch-sparse and other subclasses of ``Tensor``, on
-    other devices, with another ``aggr``, under ``explain`` and ``torch.func``, with hooks, for
-    derivatives in forward mode, and over sparse matrices in what is compiled; ``heed.torch.report``
-    counts why.
+    Attention weights that are asked for are heed's, and where gradients are required, which may go
+    through them, computed beside by PyTorch. PyTorch Geometric computes such weights of sparse
+    matrices, those that dropout has changed, a dropout of 1, for a ``SparseTensor`` of torch-sparse
+    and other subclasses of ``Tensor``, on other devices, with another ``aggr``, under ``explain``
+    and ``torch.func``, with hooks, for derivatives in forward mode, and over sparse matrices in
+    what is compiled; ``heed.torch.report`` counts why.
 
     >>> import torch, heed.pyg, torch_geometric
     >>> layer = torch_geometric.nn.TransformerConv(3, 4, edge_dim=2).eval()
@@ -229,9 +236,27 @@ class TransformerConv(_Fused, _TransformerConv):  # type: ignore[misc]
         edge_attr = stored if edge_attr is None else edge_attr
         how = edges, None, self.flow != "source_to_target", "dot", 0.0
         out, weights = self._attend(query, key, value, edge_attr, w_edge, None, *how)
-        if weights is not None:
+        if self._weights_learn:
+            self._alpha = self._weights_of(query, key, edge_attr, *edges)
+        elif weights is not None:
             self._alpha = weights.to(query.dtype)
         return out
+
+    def _weights_of(
+        self: Any,
+        query: Tensor,
+        key: Tensor,
+        edge_attr: Tensor | None,
+        source: Tensor,
+        target: Tensor,
+    ) -> Tensor:
+        if self.flow != "source_to_target":
+            source, target = target, source
+        of_edges = key[source]
+        if edge_attr is not None:
+            of_edges = of_edges + self.lin_edge(edge_attr).view(of_edges.shape)
+        scores = (query[target] * of_edges).sum(-1) / math.sqrt(self.out_channels)
+        return cast(Tensor, softmax(scores, target, num_nodes=len(query)))
 
 
 class _Activated(_Fused):
@@ -261,8 +286,11 @@ class _Activated(_Fused):
             query, key = self._pair(inputs)
             _tell("PyTorch Geometric", query, key, reason)
             return super().edge_updater(edge_index, size=size, **inputs)  # type: ignore[misc]
+        if self._weights_learn:
+            self._weights = super().edge_updater(edge_index, size=size, **inputs)  # type: ignore[misc]
+        else:
+            self._weights = self._pair(inputs)[0].detach().new_empty(0)
         self._inputs = inputs
-        self._weights = self._pair(inputs)[0].detach().new_empty(0)
         return self._weights
 
     def propagate(self: Any, edge_index: Any, size: Any = None, **inputs: Any) -> Tensor:
@@ -286,7 +314,7 @@ class _Activated(_Fused):
         score = "sum" if weights is None else "additive"
         how = edges, made_from, False, score, self.negative_slope
         out, found = self._attend(query, key, sources, edge_attr, w_edge, weights, *how)
-        if found is not None:
+        if found is not None and not self._weights_learn:
             self._weights.set_(found.to(self._weights.dtype))
         return cast(Tensor, out)
 
