@@ -5,12 +5,13 @@
  *   logits = y W + b                               of the ten digits
  *   loss   = the mean cross-entropy of the digits wanted
  *
- * Sequences are drawn at random; parameters take steps of Adam (Kingma and Ba 2015). */
+ * Sequences are drawn at random; parameters take steps of Adam. */
 #include <heed.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "adam.h"
 #include "random.h"
 
 enum { DIGITS = 10, WIDTH = 32, LENGTH = 8, BATCH = 64, HEADS = 4, ROWS = BATCH * LENGTH };
@@ -108,17 +109,6 @@ static heed_status differentiate(const heed_context* context, const heed_multihe
   return status;
 }
 
-static void take_step(int step) {
-  float *const p = learned.embedding[0], *const g = gradient.embedding[0];
-  float *const m = mean.embedding[0], *const s = mean_square.embedding[0];
-  for (int i = 0; i < NUMBERS; ++i) {
-    m[i] += 0.1f * (g[i] - m[i]);
-    s[i] += 0.01f * (g[i] * g[i] - s[i]);
-    const double scale = sqrt(s[i] / (1 - pow(0.99, step))) + 1e-8;
-    p[i] -= (float)(0.01 * (m[i] / (1 - pow(0.9, step))) / scale);
-  }
-}
-
 int main(void) {
   uint64_t random = 1;
   for (float* w = (float*)&learned; w < learned.b_query; ++w) /* biases begin as 0 */
@@ -139,7 +129,8 @@ int main(void) {
     int right = 0;
     draw_sequences(&random);
     status = differentiate(context, &desc, &loss, &right);
-    take_step(step);
+    adam_step(step, 0.01, NUMBERS, learned.embedding[0], gradient.embedding[0], mean.embedding[0],
+              mean_square.embedding[0]);
     if (step % 10 == 0)
       printf("step %2d   loss %.4f   right %5.1f %%\n", step, loss, right * 100 / (double)ROWS);
   }
