@@ -255,6 +255,55 @@ def test_compiled_layers_are_one_graph(made, name):
     assert list(heed.torch.report()) == ["heed"]
 
 
+KINDS = (
+    ["author", "paper"],
+    [("author", "writes", "paper"), ("paper", "cites", "paper"), ("paper", "of", "author")],
+)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_hgt_over_edges_of_several_types(made, dtype):
+    theirs = geometric.nn.HGTConv(WIDTH, 8, KINDS, heads=2).to(dtype)
+    ours = heed.pyg.HGTConv(WIDTH, 8, KINDS, heads=2).to(dtype)
+    ours.load_state_dict(theirs.state_dict())
+    for relation in ours.p_rel:
+        factor = torch.rand(1, 2, dtype=dtype)
+        theirs.p_rel[relation].data.copy_(factor)
+        ours.p_rel[relation].data.copy_(factor)
+    counts = {"author": 7, "paper": 11}
+    x = {name: torch.randn(count, WIDTH, dtype=dtype) for name, count in counts.items()}
+    edges = {
+        kind: torch.stack([torch.randint(counts[kind[end]], (30,)) for end in (0, 2)])
+        for kind in KINDS[1]
+    }
+    found = []
+    for layer in theirs, ours:
+        for _ in range(2):
+            layer.zero_grad()
+            inputs = {name: rows.clone().requires_grad_() for name, rows in x.items()}
+            out = layer(inputs, edges)
+            sum(rows.square().sum() for rows in out.values()).backward()
+        found.append([*(out[name].detach() for name in x), *(inputs[name].grad for name in x)])
+        found[-1] += [p.grad for p in layer.parameters()]
+    assert_all_close(found[1], found[0])
+    assert len(made) == 1
+    assert list(heed.torch.report()) == ["heed"]
+
+
+@pytest.mark.parametrize("name", ["TransformerConv", *BOTH])
+def test_relations_of_their_own(name):
+    """``HeteroConv`` takes layers of heed as it takes PyTorch Geometric's."""
+    options = {"add_self_loops": False} if name in BOTH else {}
+    both, found = layers((WIDTH, WIDTH), name=name, **options), []
+    x = {"author": torch.randn(7, WIDTH), "paper": torch.randn(11, WIDTH)}
+    kind = ("author", "writes", "paper")
+    edges = {kind: torch.stack([torch.randint(7, (30,)), torch.randint(11, (30,))])}
+    for layer in both:
+        found.append(geometric.nn.HeteroConv({kind: layer})(x, edges)["paper"].detach())
+    assert_same(found[1], found[0])
+    assert list(heed.torch.report()) == ["heed"]
+
+
 def hooked(layer, at="message"):
     getattr(layer, f"register_{at}_forward_hook")(lambda *_: None)
     return layer
