@@ -57,8 +57,8 @@ class Described {
     leave_out_queries();
   }
 
-  /// Nobody attends keys, whose gradients are 0 then. It follows from the sizes, so that all else is
-  /// drawn as without it.
+  /// Nobody attends keys, whose gradients are 0 then. It follows from the sizes, so that all else
+  /// is drawn as without it.
   void leave_out_queries() {
     if (!forms_.of_block && (d_.features + 2 * d_.value_features) % 41 == 5) d_.query_heads = 0;
   }
