@@ -222,7 +222,7 @@ MUTANTS = [
            "matrix_.add_row(edge_data_ + e * edge_width_, to);", ""),
     # ---- Decoding ----
     Mutant("decode-rescale", "what was summed before row_max moved is not rescaled", KERNELS,
-           "(V::load_unaligned(sums + x) * factor).store_unaligned(sums + x);", ""),
+           "(V::load_unaligned(sums + x) * factor).store_unaligned(sums + x);", ";"),
     Mutant("attended-row-sum", "the one pass over keys and values forgets to rescale the denominator",
            KERNELS, "*row_sum *= factor.get(0);", ""),
     Mutant("chunk-factor", "sums of chunks are merged as if their row_max were the same", DENSE,

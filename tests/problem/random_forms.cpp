@@ -366,8 +366,16 @@ class Arrays {
     if (d.packed_keys > 0) p_.cu_seqlens_k = draw_offsets(d.packed_keys, d.key_length);
     const bool alike = d.packed_queries == d.packed_keys && d.query_length == d.key_length;
     if (alike && !draw_.one_in(4)) p_.cu_seqlens_k = p_.cu_seqlens_q;
+    if (d.batch > 0 && !p_.cu_seqlens_q.empty() && d.features % 5 == 3) leave_rows_to_keys();
     if (draw_.one_in(4)) draw_lengths();
     draw_first_keys();
+  }
+
+  /// The first and the last of packed query rows become nobody's; of keys that lie alike they stay.
+  void leave_rows_to_keys() {
+    std::vector<std::int32_t>& offsets = p_.cu_seqlens_q;
+    if (offsets.front() < offsets[1]) ++offsets.front();
+    if (offsets.back() > offsets[offsets.size() - 2]) --offsets.back();
   }
 
   /// Sequences of at most `longest` rows, one of them as long as that if there is room, some of
