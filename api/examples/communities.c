@@ -64,7 +64,7 @@ static double right_of_others(void) {
       if (logits[n][c] > logits[n][best]) best = c;
     right += best == community(n);
   }
-  return right * 100.0 / (NODES - TOLD);
+  return right * 100.0 / (double)(NODES - TOLD);
 }
 
 /* The loss of the nodes told, and its gradient. */
@@ -74,8 +74,8 @@ static double loss_of_told(void) {
     double sum = 0;
     for (int c = 0; c < COMMUNITIES; ++c) sum += exp(logits[n][c]);
     for (int c = 0; c < COMMUNITIES; ++c)
-      grad_logits[n][c] = (float)((exp(logits[n][c]) / sum - (c == community(n))) / TOLD);
-    loss += (log(sum) - logits[n][community(n)]) / TOLD;
+      grad_logits[n][c] = (float)((exp(logits[n][c]) / sum - (c == community(n))) / (double)TOLD);
+    loss += (log(sum) - logits[n][community(n)]) / (double)TOLD;
   }
   return loss;
 }
@@ -102,7 +102,7 @@ static void draw_weights(void) {
   double sums[COMMUNITIES][COMMUNITIES] = {{0}};
   for (int e = 0; e < EDGES; ++e)
     sums[community(destinations[e])][community(sources[e])] +=
-        weights[e] * 40 * COMMUNITIES / NODES;
+        weights[e] * 40.0 / (double)(NODES / COMMUNITIES);
   for (int c = 0; c < COMMUNITIES; ++c) {
     double end = 0;
     printf("%c hears  ", 'A' + c);
