@@ -76,7 +76,7 @@ TEST_CASE("the gradient of a matrix over more rows than a product takes", "[back
   Block block = plain_block(9, 0, 1, 4, block_desc(HEED_DTYPE_DEFAULT, 5), 500);
   block.fill(3);
   BlockBackward p = all_gradients_of(std::move(block));
-  for (const std::uint32_t keep : {0, 1}) {
+  for (const std::uint32_t keep : {0U, 1U}) {
     p.block.own_desc.keep = keep;
     check_problem(p);
   }
