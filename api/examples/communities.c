@@ -14,7 +14,8 @@
 #include "adam.h"
 #include "random.h"
 
-enum { NODES = 900, COMMUNITIES = 3, DEGREE = 9, EDGES = NODES * (DEGREE + 1) };
+enum { COMMUNITIES = 3, MEMBERS = 300, NODES = COMMUNITIES * MEMBERS };
+enum { DEGREE = 9, EDGES = NODES * (DEGREE + 1) };
 enum { WIDTH = 12, FEATURES = 8, TOLD = NODES / 10 };
 typedef struct parameters {
   float w_query[WIDTH][FEATURES], w_key[WIDTH][FEATURES], w_value[WIDTH][COMMUNITIES];
@@ -33,7 +34,7 @@ static void draw_graph(uint64_t* random) {
   for (int e = 0; e < EDGES; ++e) {
     const int node = destinations[e] = e / (DEGREE + 1);
     const int own = random_below(random, 3) > 0;
-    const int other = random_below(random, NODES / COMMUNITIES) * COMMUNITIES + community(node);
+    const int other = random_below(random, MEMBERS) * COMMUNITIES + community(node);
     sources[e] = own ? other : random_below(random, NODES);
     if (e % (DEGREE + 1) == 0) sources[e] = node; /* a loop: it hears itself, too */
   }
@@ -72,9 +73,10 @@ static double loss_of_told(void) {
   double loss = 0;
   for (int n = 0; n < TOLD; ++n) {
     double sum = 0;
-    for (int c = 0; c < COMMUNITIES; ++c) sum += exp(logits[n][c]);
+    for (int c = 0; c < COMMUNITIES; ++c) sum += exp((double)logits[n][c]);
     for (int c = 0; c < COMMUNITIES; ++c)
-      grad_logits[n][c] = (float)((exp(logits[n][c]) / sum - (c == community(n))) / (double)TOLD);
+      grad_logits[n][c] =
+          (float)((exp((double)logits[n][c]) / sum - (c == community(n))) / (double)TOLD);
     loss += (log(sum) - logits[n][community(n)]) / (double)TOLD;
   }
   return loss;
@@ -101,8 +103,7 @@ static heed_status differentiate(const heed_context* context, const heed_graph* 
 static void draw_weights(void) {
   double sums[COMMUNITIES][COMMUNITIES] = {{0}};
   for (int e = 0; e < EDGES; ++e)
-    sums[community(destinations[e])][community(sources[e])] +=
-        weights[e] * 40.0 / (double)(NODES / COMMUNITIES);
+    sums[community(destinations[e])][community(sources[e])] += weights[e] * 40.0 / (double)MEMBERS;
   for (int c = 0; c < COMMUNITIES; ++c) {
     double end = 0;
     printf("%c hears  ", 'A' + c);
