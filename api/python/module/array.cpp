@@ -2,34 +2,47 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <utility>
 
-#include "api/python/module/errors.hpp"
-
 namespace heed::python {
 namespace {
+
+using Code = nb::dlpack::dtype_code;
 
 struct Properties {
   const char* name;
   std::int64_t bytes;
   bool floating;
   heed_dtype dtype;
+  char kind;  // NumPy's letter; 'V' of types that others define (ml_dtypes), known by their names
+  Code code;  // DLPack's
+};
+
+// In the order of Element.
+constexpr Properties kProperties[] = {
+    {"bool", 1, false, HEED_DTYPE_DEFAULT, 'b', Code::Bool},
+    {"int8", 1, false, HEED_DTYPE_I8, 'i', Code::Int},
+    {"int32", 4, false, HEED_DTYPE_DEFAULT, 'i', Code::Int},
+    {"int64", 8, false, HEED_DTYPE_DEFAULT, 'i', Code::Int},
+    {"float16", 2, true, HEED_DTYPE_F16, 'f', Code::Float},
+    {"bfloat16", 2, true, HEED_DTYPE_BF16, 'V', Code::Bfloat},
+    {"float32", 4, true, HEED_DTYPE_F32, 'f', Code::Float},
+    {"float64", 8, true, HEED_DTYPE_F64, 'f', Code::Float},
+    {"float8_e4m3fn", 1, false, HEED_DTYPE_F8_E4M3, 'V', Code::Float8_E4M3FN},
 };
 
 const Properties& properties(Element element) {
-  static constexpr Properties all[] = {
-      {"bool", 1, false, HEED_DTYPE_DEFAULT},
-      {"int8", 1, false, HEED_DTYPE_I8},
-      {"int32", 4, false, HEED_DTYPE_DEFAULT},
-      {"int64", 8, false, HEED_DTYPE_DEFAULT},
-      {"float16", 2, true, HEED_DTYPE_F16},
-      {"bfloat16", 2, true, HEED_DTYPE_BF16},
-      {"float32", 4, true, HEED_DTYPE_F32},
-      {"float64", 8, true, HEED_DTYPE_F64},
-      {"float8_e4m3fn", 1, false, HEED_DTYPE_F8_E4M3},
-  };
-  return all[static_cast<std::size_t>(element)];
+  return kProperties[static_cast<std::size_t>(element)];
+}
+
+/// The first that is so.
+template <class Is>
+std::optional<Element> element_that(Is&& is) {
+  const auto* const found = std::find_if(std::begin(kProperties), std::end(kProperties), is);
+  if (found == std::end(kProperties)) return std::nullopt;
+  return static_cast<Element>(found - kProperties);
 }
 
 }  // namespace
@@ -38,6 +51,10 @@ const char* name_of(Element element) { return properties(element).name; }
 std::int64_t bytes_of(Element element) { return properties(element).bytes; }
 bool is_floating(Element element) { return properties(element).floating; }
 heed_dtype dtype_of(Element element) { return properties(element).dtype; }
+nb::dlpack::dtype dlpack_type(Element element) {
+  const auto bits = static_cast<std::uint8_t>(8 * bytes_of(element));
+  return {static_cast<std::uint8_t>(properties(element).code), bits, 1};
+}
 
 std::int64_t Form::elements() const {
   std::int64_t product = 1;
@@ -138,44 +155,24 @@ struct ArrayInterface {
 constexpr int kNotSwapped = 0x200;
 constexpr int kWriteable = 0x400;
 
-std::optional<Element> element_of(char kind, std::int64_t bits) {
-  if (kind == 'b' && bits == 8) return Element::kBool;
-  if (kind == 'i' && bits == 8) return Element::kI8;
-  if (kind == 'i' && bits == 32) return Element::kI32;
-  if (kind == 'i' && bits == 64) return Element::kI64;
-  if (kind == 'f' && bits == 16) return Element::kF16;
-  if (kind == 'f' && bits == 32) return Element::kF32;
-  if (kind == 'f' && bits == 64) return Element::kF64;
-  return std::nullopt;
+std::optional<Element> element_of(const nb::dlpack::dtype& type) {
+  return element_that([&](const Properties& is) {
+    return type.lanes == 1 && type.code == static_cast<std::uint8_t>(is.code) &&
+           type.bits == 8 * is.bytes;
+  });
 }
 
-std::optional<Element> element_of(const dlpack::DataType& type) {
-  if (type.lanes != 1) return std::nullopt;
-  switch (type.code) {
-    case dlpack::kInt:
-      return element_of('i', type.bits);
-    case dlpack::kFloat:
-      return element_of('f', type.bits);
-    case dlpack::kBool:
-      return element_of('b', type.bits);
-    case dlpack::kBfloat:
-      if (type.bits == 16) return Element::kBf16;
-      return std::nullopt;
-    case dlpack::kFloat8E4M3FN:
-      return Element::kF8E4M3;
-    default:
-      return std::nullopt;
+std::optional<Element> element_of(nb::handle from, const ArrayInterface& interface) {
+  nb::object name;
+  if (interface.kind == 'V') {
+    const nb::object dtype = attribute(from, names().dtype);
+    if (!dtype.is_valid()) return std::nullopt;
+    name = nb::str(dtype.attr("name"));
   }
-}
-
-/// Types that others than NumPy define (ml_dtypes) are known by name.
-std::optional<Element> element_named(nb::handle from) {
-  const nb::object dtype = attribute(from, names().dtype);
-  if (!dtype.is_valid()) return std::nullopt;
-  const nb::str name(dtype.attr("name"));
-  if (std::strcmp(name.c_str(), "bfloat16") == 0) return Element::kBf16;
-  if (std::strcmp(name.c_str(), "float8_e4m3fn") == 0) return Element::kF8E4M3;
-  return std::nullopt;
+  return element_that([&](const Properties& is) {
+    return is.kind == interface.kind && is.bytes == interface.item_bytes &&
+           (!name.is_valid() || PyUnicode_CompareWithASCIIString(name.ptr(), is.name) == 0);
+  });
 }
 
 std::string dtype_text(nb::handle from) {
@@ -218,10 +215,10 @@ std::string device_name(std::int32_t type) {
   return "of DLPack's type " + std::to_string(type);
 }
 
-void check_device(const char* name, dlpack::Device device) {
-  if (device.type == dlpack::kCpu) return;
+void check_device(const char* name, nb::dlpack::device device) {
+  if (device.device_type == nb::device::cpu::value) return;
   refuse("{} lies on device {}, number {}; heed computes on CPUs: copy it there", name,
-         device_name(device.type), device.id);
+         device_name(device.device_type), device.device_id);
 }
 
 Array array_of(const char* name, nb::handle from, const dlpack::Tensor& tensor, bool writable) {
@@ -231,7 +228,7 @@ Array array_of(const char* name, nb::handle from, const dlpack::Tensor& tensor, 
   Array array;
   Form& form = array.form;
   form.element = *element;
-  form.axes = checked_axes(name, tensor.axes);
+  form.axes = checked_axes(name, tensor.ndim);
   std::int64_t contiguous = 1;
   for (int axis = form.axes - 1; axis >= 0; --axis) {
     form.shape[axis] = tensor.shape[axis];
@@ -304,10 +301,8 @@ auto asked(const char* name, Call&& call) {
 }
 
 Array array_of(const char* name, nb::handle from, const ArrayInterface& interface) {
-  std::optional<Element> element =
-      element_of(interface.kind, std::int64_t{8} * interface.item_bytes);
-  if (interface.kind == 'V') element = element_named(from);
-  if (!element || bytes_of(*element) != interface.item_bytes) refuse_element(name, from);
+  const std::optional<Element> element = element_of(from, interface);
+  if (!element) refuse_element(name, from);
   if ((interface.flags & kNotSwapped) == 0)
     refuse("{} has elements in another byte order than this CPU's: convert it", name);
   Array array;
@@ -373,7 +368,7 @@ bool read_by_dlpack(const char* name, nb::handle from, Array& array) {
   if (attribute(from, names().dlpack_device).is_valid())
     check_device(name, asked(name, [&] {
                    const nb::object device = from.attr(names().dlpack_device)();
-                   return dlpack::Device{
+                   return nb::dlpack::device{
                        static_cast<std::int32_t>(integer("device[0]", device[0])),
                        static_cast<std::int32_t>(integer("device[1]", device[1]))};
                  }));

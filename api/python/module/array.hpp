@@ -1,6 +1,8 @@
 // Arrays of the caller's library, taken where they lie; and numbers of Python, one or many.
 #pragma once
 
+#include <nanobind/ndarray.h>
+
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -11,37 +13,7 @@
 
 namespace heed::python::dlpack {
 
-enum DeviceType : std::int32_t { kCpu = 1 };
-
-enum Code : std::uint8_t {
-  kInt = 0,
-  kUInt = 1,
-  kFloat = 2,
-  kBfloat = 4,
-  kBool = 6,
-  kFloat8E4M3FN = 10
-};
-
-struct Device {
-  std::int32_t type;
-  std::int32_t id;
-};
-
-struct DataType {
-  std::uint8_t code;
-  std::uint8_t bits;
-  std::uint16_t lanes;
-};
-
-struct Tensor {
-  void* data;
-  Device device;
-  std::int32_t axes;
-  DataType dtype;
-  std::int64_t* shape;
-  std::int64_t* strides;  // in elements; null before version 1.2: contiguous
-  std::uint64_t byte_offset;
-};
+using Tensor = nb::dlpack::dltensor;  // before version 1.2 without strides where it is contiguous
 
 struct Version {
   std::uint32_t major;
@@ -77,7 +49,7 @@ struct ExchangeApi {
   int (*from_object)(void* object, ManagedVersioned** out);
   int (*to_object)(ManagedVersioned* tensor, void** out);
   int (*borrow)(void* object, Tensor* out);  // null: not offered
-  int (*stream)(DeviceType type, std::int32_t id, void** out);
+  int (*stream)(std::int32_t device_type, std::int32_t id, void** out);
 };
 
 }  // namespace heed::python::dlpack
@@ -101,6 +73,7 @@ std::int64_t bytes_of(Element element);
 bool is_floating(Element element);  // 16 bits or more
 /// The heed_dtype; kBool and integers of more than 8 bits have none.
 heed_dtype dtype_of(Element element);
+nb::dlpack::dtype dlpack_type(Element element);
 
 constexpr int kMaxAxes = 4;
 
@@ -181,6 +154,8 @@ double number(const char* name, nb::handle from);
 template <class Real>
 Real real(const char* name, nb::handle from);
 std::int64_t integer(const char* name, nb::handle from);
+/// One that is at least 1; `otherwise` ends the message.
+std::int64_t count(const char* name, nb::handle from, const char* otherwise = "");
 /// Of an attn_mask that is neither bool nor floating.
 [[noreturn]] void refuse_mask(const std::string& type);
 
@@ -210,22 +185,25 @@ struct Vector {
   std::vector<T> copy;
 };
 
-/// An array of one axis, or a sequence; T is int32_t, int64_t, float or double.
+/// The same in rows [rows, columns], `stride` from one row to the next.
 template <class T>
-Vector<T> read_vector(const char* name, nb::handle from);
-
-/// Integers in rows [rows, columns], `stride` from one row to the next.
-template <class T>
-struct Table {
-  Vector<T> entries;
+struct Table : Vector<T> {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t stride = 0;
 };
 
-/// An array of two axes, or a sequence of sequences; T is int32_t or int64_t.
+/// An array of one axis, or a sequence; T is int32_t or int64_t.
 template <class T>
-Table<T> read_table(const char* name, nb::handle from);
+Vector<T> read_vector(const char* name, nb::handle from);
+
+/// So many numbers, one for each of what `of` says; T is int32_t, float or double.
+template <class T>
+Vector<T> read_each(const char* name, nb::handle from, std::int64_t count, const char* of);
+
+/// An array of so many axes, or a sequence, of two of sequences; T is int32_t or int64_t.
+template <class T>
+Table<T> read_table(const char* name, nb::handle from, int axes = 2);
 
 /// Whether it is that, rather than an array of another number of axes or a sequence of numbers.
 bool is_table(const char* name, nb::handle from);

@@ -140,18 +140,12 @@ void read_matrices(BlockCall& call, const Arguments& given) {
   place(kBlockMatrices, kMatrices, call.matrices, call.biases, &call.desc, &call.args);
 }
 
-std::int64_t read_heads(const char* name, nb::handle from) {
-  const std::int64_t heads = integer(name, from);
-  if (heads < 1) refuse("{} is {}; it must be at least 1", name, heads);
-  return heads;
-}
-
 void read_sizes(BlockCall& call, const Arguments& given) {
   heed_attention_desc& heads = call.heads.desc;
   const Matrix* const m = call.matrices;
-  heads.query_heads = read_heads("heads", given.heads);
+  heads.query_heads = count("heads", given.heads);
   heads.key_heads =
-      given.key_heads.is_valid() ? read_heads("key_heads", given.key_heads) : heads.query_heads;
+      given.key_heads.is_valid() ? count("key_heads", given.key_heads) : heads.query_heads;
   if (heads.query_heads % heads.key_heads != 0)
     refuse("heads is {} and key_heads {}; each key head must serve the same number of heads",
            heads.query_heads, heads.key_heads);
@@ -361,10 +355,6 @@ MultiheadPlan* multihead_plan(nb::handle arguments) {
   return new MultiheadPlan(read_arguments("multihead_plan", arguments, kOfBlocks, kForward));
 }
 
-nb::object run(const MultiheadPlan& plan, const Given& given) {
-  return plan.run(read_arguments(given, kOfBlocks));
-}
-
 nb::dict describe(const MultiheadPlan& plan) {
   const heed_multihead_info info = plan.info();
   return dict_of("isa", info.isa, "executor", info.executor, "product", info.product, "threads",
@@ -536,7 +526,8 @@ In C: heed_multihead_plan.)");
   method(plan,
          "def __call__(self, query: typing.Any, key: typing.Any | None = None, *, "
          "out: typing.Any | None = None, **tensors: typing.Any) -> typing.Any",
-         &run, "Computes what heed.multihead would. In C: heed_multihead_plan_run.");
+         &run<MultiheadPlan, kOfBlocks>,
+         "Computes what heed.multihead would. In C: heed_multihead_plan_run.");
   method(plan, "def describe(self) -> dict[str, object]", &describe,
          "How it computes: isa, executor, product (what computes projections), threads, "
          "workspace_bytes, projection_flops, attention_flops, and the precision in effect, "

@@ -44,15 +44,9 @@ const char* stored_name(std::uint32_t dtype) {
   return name_of(*found);
 }
 
-/// At least 1.
-std::int64_t size_of(const Given& given, const char* name) {
-  const std::int64_t size = integer(name, given[name]);
-  if (size < 1) refuse("{} is {}; it must be at least 1", name, size);
-  return size;
-}
-/// The same, or 0 for None.
-std::int64_t size_if_given(const Given& given, const char* name) {
-  return given[name].is_valid() ? size_of(given, name) : 0;
+/// 0 for None.
+std::int64_t count_if_given(const Given& given, const char* name) {
+  return given[name].is_valid() ? count(name, given[name]) : 0;
 }
 
 double scale_of(const Given& given, const char* name, std::uint32_t dtype) {
@@ -117,15 +111,15 @@ std::unique_ptr<const CacheDescription> read_cache(const Given& given) {
   auto description = std::make_unique<CacheDescription>();
   heed_cache_desc& desc = description->desc;
   desc.dtype = read_dtype(given["dtype"]);
-  desc.layers = size_if_given(given, "layers");
-  desc.key_heads = size_of(given, "key_heads");
-  desc.features = size_of(given, "features");
-  desc.value_features = size_if_given(given, "value_features");
-  desc.page_rows = size_if_given(given, "page_rows");
+  desc.layers = count_if_given(given, "layers");
+  desc.key_heads = count("key_heads", given["key_heads"]);
+  desc.features = count("features", given["features"]);
+  desc.value_features = count_if_given(given, "value_features");
+  desc.page_rows = count_if_given(given, "page_rows");
   if (desc.page_rows % 16 != 0)
     refuse("page_rows is {}; it must be a multiple of 16", desc.page_rows);
-  desc.pages = size_of(given, "pages");
-  desc.sequences = size_if_given(given, "sequences");
+  desc.pages = count("pages", given["pages"]);
+  desc.sequences = count_if_given(given, "sequences");
   desc.key_scale = scale_of(given, "key_scale", desc.dtype);
   desc.value_scale = scale_of(given, "value_scale", desc.dtype);
   read_cache_rotary(given["rotary"], *description);
@@ -275,25 +269,11 @@ std::size_t cache_bytes(const Given& given) {
   return bytes;
 }
 
-constexpr char kSignature[] =
-    "def __init__(self, *, key_heads: int, features: int, pages: int, layers: int = 1, "
-    "value_features: int | None = None, dtype: object = 'float32', page_rows: int = 64, "
-    "sequences: int = 1024, key_scale: float | None = None, value_scale: float | None = None, "
-    "rotary: str | dict[str, typing.Any] | None = None, context: Context | None = None) -> None";
-
-/// The same arguments, but for self and context.
-const char* bytes_signature() {
-  static const std::string signature = [] {
-    std::string text = kSignature;
-    const auto replace = [&](const char* from, const char* to) {
-      text.replace(text.find(from), std::string(from).size(), to);
-    };
-    replace("__init__(self, ", "cache_bytes(");
-    replace(", context: Context | None = None) -> None", ") -> int");
-    return text;
-  }();
-  return signature.c_str();
-}
+#define HEED_CACHE_ARGUMENTS                                                                    \
+  "key_heads: int, features: int, pages: int, layers: int = 1, value_features: int | None = "   \
+  "None, dtype: object = 'float32', page_rows: int = 64, sequences: int = 1024, key_scale: "    \
+  "float | None = None, value_scale: float | None = None, rotary: str | dict[str, typing.Any] " \
+  "| None = None"
 
 // ---- heed.Sequence ----
 
@@ -604,7 +584,9 @@ uses it, and every call is refused while another changes it; calls on different 
 (2, 1, 4)
 
 In C: heed_cache_create.)");
-  method(cache, kSignature, &make_cache);
+  method(cache,
+         "def __init__(self, *, " HEED_CACHE_ARGUMENTS ", context: Context | None = None) -> None",
+         &make_cache);
   method(cache, "def sequence(self) -> Sequence", &make_sequence,
          "A new sequence, which is empty. In C: heed_cache_sequence_create.");
   method(cache, "def load(self, source: object) -> Sequence", &load,
@@ -648,7 +630,7 @@ Returns what heed.attention does. In C: heed_cache_attention.)");
   cache.def("__repr__", &representation);
   refuse_pickling(cache, "it is memory of this process: save its sequences, by Sequence.save");
   bind_sequence(module);
-  function(module, bytes_signature(), &cache_bytes,
+  function(module, "def cache_bytes(*, " HEED_CACHE_ARGUMENTS ") -> int", &cache_bytes,
            R"(The bytes that heed.Cache takes, of the same arguments.
 
 >>> import heed

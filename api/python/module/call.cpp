@@ -192,7 +192,7 @@ void read_lengths(Call& call, const Arguments& given) {
     if (call.packed_keys()) refuse("block_table and cu_seqlens_k cannot both say where keys are");
     call.block_table = read_table<std::int32_t>("block_table", given.block_table);
     set_batch(call, "block_table", call.block_table.rows);
-    call.args.block_table = call.block_table.entries.data;
+    call.args.block_table = call.block_table.data;
   }
   check_needed("max_seqlen_q", given.max_seqlen_q, "cu_seqlens_q", call.packed_queries());
   check_needed("max_seqlen_k", given.max_seqlen_k, "cu_seqlens_k or block_table",
@@ -453,14 +453,8 @@ std::pair<std::uint64_t, std::uint64_t> read_seed(double dropout, nb::handle fro
   return {bits("seed[0]", from[0]), bits("seed[1]", from[1])};
 }
 
-void read_choices(heed_attention_desc& desc, const Arguments& given) {
-  if (given.causal.is_valid()) read_causal(desc, given.causal, given.alignment);
-  if (given.window.is_valid()) read_window(desc, given.window);
-  if (given.alignment.is_valid() && desc.causal == HEED_CAUSAL_NONE) {
-    const Offset read = read_alignment(given.alignment);
-    desc.alignment = read.kind;
-    desc.alignment_offset = read.offset;
-  }
+template <class Desc>
+void read_softmax(Desc& desc, const Arguments& given) {
   if (given.scale.is_valid())
     desc.scale = factor("scale", given.scale,
                         "for weights that no score changes give temperature=float(\"inf\")");
@@ -476,9 +470,10 @@ void read_choices(heed_attention_desc& desc, const Arguments& given) {
     if (!(desc.dropout >= 0 && desc.dropout < 1))
       refuse("dropout is {}; it must be at least 0 and less than 1", desc.dropout);
   }
-  if (given.return_weights.is_valid()) desc.weights_point = read_point(given.return_weights);
-  desc.sum_columns = is_asked("return_column_sums", given.return_column_sums) ? 1 : 0;
 }
+
+template void read_softmax(heed_attention_desc&, const Arguments&);
+template void read_softmax(heed_graph_attention_desc&, const Arguments&);
 
 // ---- Options that are arrays: masks and biases, numbers per head, lengths, scales of 8-bit keys
 // ----
@@ -512,16 +507,6 @@ void read_masks(Call& call, const Arguments& given) {
     check_floating("bias", bias.form);
     set_bias(call, "bias", std::move(bias));
   }
-}
-
-const std::int32_t* read_per_sequence(const Call& call, const char* name, nb::handle from,
-                                      Vector<std::int32_t>& numbers) {
-  if (!from.is_valid()) return nullptr;
-  numbers = read_vector<std::int32_t>(name, from);
-  if (numbers.count != call.desc.batch)
-    refuse("{} has {} numbers; it must have one for each of the {} sequences", name, numbers.count,
-           call.desc.batch);
-  return numbers.data;
 }
 
 /// What 8-bit elements are to be multiplied with: one number per row, or for E4M3 one for all.
@@ -602,27 +587,35 @@ heed_score_layout score_layout(const char* name, const Form& form, const Call& c
 const void* read_reals(const char* name, nb::handle from, bool float64, std::int64_t count,
                        Reals& reals, const char* of) {
   if (!from.is_valid()) return nullptr;
-  const auto read = [&](auto& vector) -> const void* {
-    vector =
-        read_vector<std::remove_const_t<std::remove_pointer_t<decltype(vector.data)>>>(name, from);
-    if (vector.count != count)
-      refuse("{} has {} numbers; it must have one for each of the {} {}", name, vector.count, count,
-             of);
-    return vector.data;
-  };
-  return float64 ? read(reals.doubles) : read(reals.singles);
+  if (float64)
+    reals.doubles = read_each<double>(name, from, count, of);
+  else
+    reals.singles = read_each<float>(name, from, count, of);
+  return float64 ? static_cast<const void*>(reals.doubles.data) : reals.singles.data;
 }
 
 void read_scores(Call& call, const Arguments& given) {
   heed_attention_desc& desc = call.desc;
   heed_attention_args& args = call.args;
-  read_choices(desc, given);
+  if (given.causal.is_valid()) read_causal(desc, given.causal, given.alignment);
+  if (given.window.is_valid()) read_window(desc, given.window);
+  if (given.alignment.is_valid() && desc.causal == HEED_CAUSAL_NONE) {
+    const Offset read = read_alignment(given.alignment);
+    desc.alignment = read.kind;
+    desc.alignment_offset = read.offset;
+  }
+  read_softmax(desc, given);
+  if (given.return_weights.is_valid()) desc.weights_point = read_point(given.return_weights);
+  desc.sum_columns = is_asked("return_column_sums", given.return_column_sums) ? 1 : 0;
   read_masks(call, given);
   args.alibi_slopes = read_reals("alibi_slopes", given.alibi_slopes, call.float64(),
                                  desc.query_heads, call.alibi_slopes);
   args.sinks = read_reals("sinks", given.sinks, call.float64(), desc.query_heads, call.sinks);
   std::tie(args.dropout_seed, args.dropout_offset) = read_seed(desc.dropout, given.seed);
-#define HEED_READ(name, uses) args.name = read_per_sequence(call, #name, given.name, call.name);
+#define HEED_READ(name, uses)                                                        \
+  if (given.name.is_valid())                                                         \
+    call.name = read_each<std::int32_t>(#name, given.name, desc.batch, "sequences"); \
+  args.name = call.name.data;
   HEED_PER_SEQUENCE(HEED_READ)
 #undef HEED_READ
   args.key_scales = read_scales("key_scales", "key", call.key, given.key_scales, call.packed_keys(),

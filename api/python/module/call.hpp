@@ -178,8 +178,9 @@ void read_scores(Call& call, const Arguments& given);
 /// seed: an int, or a pair of one and an offset; both of the mask of dropout.
 std::pair<std::uint64_t, std::uint64_t> read_seed(double dropout, nb::handle from);
 
-/// causal, window and alignment; scale, softcap, temperature, hard and dropout; return_weights.
-void read_choices(heed_attention_desc& desc, const Arguments& given);
+/// scale, softcap, temperature, hard and dropout, of attention or of attention over a graph.
+template <class Desc>
+void read_softmax(Desc& desc, const Arguments& given);
 
 /// What is given back beside out.
 void add_outputs_beside_out(Call& call, const Arguments& given);

@@ -24,10 +24,6 @@ Plan* plan(nb::handle query, nb::handle key, nb::handle value, nb::handle option
   return new Plan(given);
 }
 
-nb::object run(const Plan& plan, const Given& given) {
-  return plan.run(read_arguments(given, kOfAttention));
-}
-
 nb::dict describe(const Plan& plan) {
   const heed_attention_info info = plan.info();
   return dict_of("strategy", info.strategy, "isa", info.isa, "executor", info.executor, "threads",
@@ -76,7 +72,8 @@ In C: heed_attention_plan.)");
   method(type,
          "def __call__(self, query: typing.Any, key: typing.Any, value: typing.Any, *, "
          "out: typing.Any | None = None, **tensors: typing.Any) -> typing.Any",
-         &run, "Computes what heed.attention would. In C: heed_attention_plan_run.");
+         &run<Plan, kOfAttention>,
+         "Computes what heed.attention would. In C: heed_attention_plan_run.");
   method(type, "def describe(self) -> dict[str, object]", &describe,
          "How it computes: strategy (prefill, decode or mixed), isa, executor, threads, tile_q "
          "query rows per task, tile_kv keys per tile, tasks, workspace_bytes, flops, the "

@@ -65,10 +65,7 @@ heed_graph_desc described(const Indices& indices, const Given& given) {
   desc.reverse = flag("reverse", given["reverse"]) ? 1 : 0;
   const nb::handle source_nodes = given["source_nodes"];
   if (!source_nodes.is_valid()) return desc;
-  desc.source_nodes = integer("source_nodes", source_nodes);
-  if (desc.source_nodes < 1)
-    refuse("source_nodes is {}; it must be at least 1, or None: edges lead from the nodes",
-           desc.source_nodes);
+  desc.source_nodes = count("source_nodes", source_nodes, ", or None: edges lead from the nodes");
   if (desc.reverse != 0)
     refuse_unsupported("reverse is True; it must be False with source_nodes, which are {}",
                        desc.source_nodes);
@@ -291,22 +288,11 @@ void read_sizes(GraphCall& call, nb::handle heads) {
 
 void read_settings(GraphCall& call, const Arguments& given) {
   heed_graph_attention_desc& desc = call.desc;
-  Arguments scores;
-  scores.scale = given.scale, scores.softcap = given.softcap;
-  scores.temperature = given.temperature, scores.hard = given.hard;
-  scores.dropout = given.dropout;
-  heed_attention_desc choices = HEED_ATTENTION_DESC_INIT;
-  read_choices(choices, scores);
-  desc.scale = choices.scale;
-  desc.softcap = choices.softcap;
-  desc.temperature = choices.temperature;
-  desc.hard = choices.hard;
-  desc.dropout = choices.dropout;
+  read_softmax(desc, given);
   if (desc.hard != 0 && (given.temperature.is_valid() || desc.dropout > 0))
     refuse("{} is given with hard, which has no denominator",
            given.temperature.is_valid() ? "temperature" : "dropout");
-  desc.steps = given.steps.is_valid() ? integer("steps", given.steps) : 1;
-  if (desc.steps < 1) refuse("steps is {}; it must be at least 1", desc.steps);
+  desc.steps = given.steps.is_valid() ? count("steps", given.steps) : 1;
   if (desc.steps > 1 && call.projected())
     refuse("steps is {}; query, key and value do not change, so it must be 1: give data",
            desc.steps);
@@ -448,10 +434,6 @@ using GraphAttentionPlan =
 GraphAttentionPlan* graph_attention_plan(nb::handle arguments) {
   return new GraphAttentionPlan(
       read_arguments("graph_attention_plan", arguments, kOfGraphs, kForward));
-}
-
-nb::object run(const GraphAttentionPlan& plan, const Given& given) {
-  return plan.run(read_arguments(given, kOfGraphs));
 }
 
 nb::dict describe_plan(const GraphAttentionPlan& plan) {
@@ -621,7 +603,8 @@ In C: heed_graph_attention_plan.)");
          "value: typing.Any | None = None, *, data: typing.Any | None = None, "
          "edge_data: typing.Any | None = None, edge_bias: typing.Any | None = None, "
          "seed: typing.Any | None = None, out: typing.Any | None = None) -> typing.Any",
-         &run, "Computes what heed.graph_attention would. In C: heed_graph_attention_plan_run.");
+         &run<GraphAttentionPlan, kOfGraphs>,
+         "Computes what heed.graph_attention would. In C: heed_graph_attention_plan_run.");
   method(plan, "def describe(self) -> dict[str, object]", &describe_plan,
          "How it computes: isa, executor, threads, tasks, workspace_bytes, gathered_bytes (of "
          "keys and values, read through edges in a step). In C: "

@@ -123,36 +123,21 @@ void append(const char* name, const Array& from, std::vector<T>& to) {
   }
 }
 
+/// Of a sequence of sequences.
 template <class T>
-const T* begin_of(const std::vector<T>& copy) {
-  static const T none{};
-  return copy.empty() ? &none : copy.data();
-}
-
-void check_axes(const char* name, const Array& array, int axes) {
-  if (array.form.axes != axes)
-    refuse("{} has shape {}; it must have {} {}", name, shape_text(array.form), axes,
-           axes == 1 ? "axis" : "axes");
-}
-
-template <class T>
-Table<T> copied_table(const char* name, const nb::list& rows) {
-  Table<T> table;
-  std::vector<T>& copy = table.entries.copy;
+void append_rows(const char* name, const nb::list& rows, Table<T>& to) {
   for (nb::handle row : rows) {
     if (!is_sequence(row))
       refuse_type("{} must be an array, or a sequence of rows, not of {}", name, type_text(row));
     const nb::list entries(row);
     const auto columns = static_cast<std::int64_t>(nb::len(entries));
-    if (table.rows > 0 && columns != table.columns)
-      refuse("{} has rows of {} and {} entries; all must have the same number", name, table.columns,
+    if (to.rows > 0 && columns != to.columns)
+      refuse("{} has rows of {} and {} entries; all must have the same number", name, to.columns,
              columns);
-    table.columns = table.stride = columns;
-    ++table.rows;
-    append(name, entries, copy);
+    to.columns = to.stride = columns;
+    ++to.rows;
+    append(name, entries, to.copy);
   }
-  table.entries.data = begin_of(copy);
-  return table;
 }
 
 }  // namespace
@@ -211,6 +196,12 @@ std::int64_t integer(const char* name, nb::handle from) {
          text.is_valid() ? nb::borrow<nb::str>(text).c_str() : "an int of thousands of digits");
 }
 
+std::int64_t count(const char* name, nb::handle from, const char* otherwise) {
+  const std::int64_t value = integer(name, from);
+  if (value < 1) refuse("{} is {}; it must be at least 1{}", name, value, otherwise);
+  return value;
+}
+
 std::uint32_t read_word(const char* name, nb::handle from, std::initializer_list<const char*> words,
                         const char* others) {
   const bool is_word = nb::isinstance<nb::str>(from);
@@ -241,56 +232,57 @@ bool flag(const char* name, nb::handle from) {
 }
 
 template <class T>
-Vector<T> read_vector(const char* name, nb::handle from) {
-  Vector<T> vector;
+Table<T> read_table(const char* name, nb::handle from, int axes) {
+  Table<T> table;
+  bool lies = false;
   if (!is_sequence(from)) {
-    vector.array = read_array(name, from);
-    const Form& form = vector.array.form;
-    check_axes(name, vector.array, 1);
-    if (form.element == kElement<T> && (form.shape[0] <= 1 || form.strides[0] == 1)) {
-      vector.data = static_cast<const T*>(vector.array.data);
-      vector.count = form.shape[0];
-      if (vector.data == nullptr) vector.data = begin_of(vector.copy);
-      return vector;
-    }
-    append(name, vector.array, vector.copy);
+    table.array = read_array(name, from);
+    const Form& form = table.array.form;
+    if (form.axes != axes)
+      refuse("{} has shape {}; it must have {} {}", name, shape_text(form), axes,
+             axes == 1 ? "axis" : "axes");
+    table.rows = form.size(2);
+    table.columns = table.stride = form.size(1);
+    lies = form.element == kElement<T> && (form.size(1) <= 1 || form.stride(1) == 1) &&
+           (form.size(2) <= 1 || form.stride(2) >= form.size(1));
+    if (!lies) append(name, table.array, table.copy);
+    if (lies && form.size(2) > 1) table.stride = form.stride(2);
+  } else if (axes == 1) {
+    append(name, nb::list(from), table.copy);
+    table.rows = 1;
+    table.columns = table.stride = static_cast<std::int64_t>(table.copy.size());
   } else {
-    append(name, nb::list(from), vector.copy);
+    append_rows(name, nb::list(from), table);
   }
-  vector.data = begin_of(vector.copy);
-  vector.count = static_cast<std::int64_t>(vector.copy.size());
+  static const T none{};
+  table.count = table.rows * table.columns;
+  table.data = lies ? static_cast<const T*>(table.array.data) : table.copy.data();
+  if (table.data == nullptr) table.data = &none;
+  return table;
+}
+
+template Table<std::int32_t> read_table(const char*, nb::handle, int);
+template Table<std::int64_t> read_table(const char*, nb::handle, int);
+
+template <class T>
+Vector<T> read_vector(const char* name, nb::handle from) {
+  return read_table<T>(name, from, 1);
+}
+
+template <class T>
+Vector<T> read_each(const char* name, nb::handle from, std::int64_t count, const char* of) {
+  Vector<T> vector = read_vector<T>(name, from);
+  if (vector.count != count)
+    refuse("{} has {} numbers; it must have one for each of the {} {}", name, vector.count, count,
+           of);
   return vector;
 }
 
 template Vector<std::int32_t> read_vector(const char*, nb::handle);
 template Vector<std::int64_t> read_vector(const char*, nb::handle);
-template Vector<float> read_vector(const char*, nb::handle);
-template Vector<double> read_vector(const char*, nb::handle);
-
-template <class T>
-Table<T> read_table(const char* name, nb::handle from) {
-  if (is_sequence(from)) return copied_table<T>(name, nb::list(from));
-  Table<T> table;
-  Vector<T>& entries = table.entries;
-  entries.array = read_array(name, from);
-  const Form& form = entries.array.form;
-  check_axes(name, entries.array, 2);
-  table.rows = form.shape[0];
-  table.columns = table.stride = form.shape[1];
-  if (form.element != kElement<T> || (form.shape[1] > 1 && form.strides[1] != 1) ||
-      (form.shape[0] > 1 && form.strides[0] < form.shape[1])) {
-    append(name, entries.array, entries.copy);
-    entries.data = begin_of(entries.copy);
-    return table;
-  }
-  if (form.shape[0] > 1) table.stride = form.strides[0];
-  entries.data = static_cast<const T*>(entries.array.data);
-  if (entries.data == nullptr) entries.data = begin_of(entries.copy);
-  return table;
-}
-
-template Table<std::int32_t> read_table(const char*, nb::handle);
-template Table<std::int64_t> read_table(const char*, nb::handle);
+template Vector<std::int32_t> read_each(const char*, nb::handle, std::int64_t, const char*);
+template Vector<float> read_each(const char*, nb::handle, std::int64_t, const char*);
+template Vector<double> read_each(const char*, nb::handle, std::int64_t, const char*);
 
 bool is_table(const char* name, nb::handle from) {
   if (!is_sequence(from)) return read_array(name, from).form.axes == 2;

@@ -19,18 +19,13 @@ void* made_by_numpy(Element element, const Shape& shape, nb::object& array) {
   return read_array("out", array).data;
 }
 
-dlpack::DataType dlpack_type(Element element) {
-  const auto bits = static_cast<std::uint8_t>(8 * bytes_of(element));
-  const std::uint8_t code = element == Element::kBf16 ? dlpack::kBfloat
-                            : is_floating(element)    ? dlpack::kFloat
-                                                      : dlpack::kInt;
-  return {code, bits, 1};
-}
-
 void* made_by_exchange(const dlpack::ExchangeApi& api, Element element, Shape shape,
                        nb::object& array) {
-  dlpack::Tensor prototype = {nullptr,     {dlpack::kCpu, 0}, shape.axes, dlpack_type(element),
-                              shape.sizes, nullptr,           0};
+  dlpack::Tensor prototype;
+  prototype.device.device_type = nb::device::cpu::value;
+  prototype.ndim = shape.axes;
+  prototype.dtype = dlpack_type(element);
+  prototype.shape = shape.sizes;
   dlpack::ManagedVersioned* managed = nullptr;
   const auto set_error = [](void*, const char*, const char* message) {
     PyErr_SetString(PyExc_MemoryError, message);

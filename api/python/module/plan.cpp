@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace heed::python {
@@ -46,11 +47,13 @@ const char* word(const Given& all, const char* name) {
   return nb::borrow<nb::str>(given).c_str();
 }
 
+// From HEED_PRECISION_EXACT on.
+constexpr const char* kPrecisions[] = {"exact", "default", "high", "medium"};
+
 std::uint32_t read_precision(const char* given) {
   if (given == nullptr) return HEED_PRECISION_AUTOMATIC;
-  for (const std::uint32_t precision :
-       {HEED_PRECISION_EXACT, HEED_PRECISION_DEFAULT, HEED_PRECISION_HIGH, HEED_PRECISION_MEDIUM})
-    if (std::strcmp(given, name_of_precision(precision)) == 0) return precision;
+  for (std::uint32_t i = 0; i < std::size(kPrecisions); ++i)
+    if (std::strcmp(given, kPrecisions[i]) == 0) return HEED_PRECISION_EXACT + i;
   refuse("precision is \"{}\"; it must be exact, default, high or medium",
          std::string(given).substr(0, 40));
 }
@@ -91,16 +94,7 @@ nb::dict description(const Context& context) {
 }  // namespace
 
 const char* name_of_precision(std::uint32_t precision) {
-  switch (precision) {
-    case HEED_PRECISION_EXACT:
-      return "exact";
-    case HEED_PRECISION_DEFAULT:
-      return "default";
-    case HEED_PRECISION_HIGH:
-      return "high";
-    default:
-      return "medium";
-  }
+  return kPrecisions[precision - HEED_PRECISION_EXACT];
 }
 
 heed_context_info Context::info() const {

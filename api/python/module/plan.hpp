@@ -219,6 +219,12 @@ class CPlan<kDestroy, kDescribe, kRun> {
 
 // ---- Calls and plans of the package, of each kind of Call ----
 
+/// A plan's __call__.
+template <class Plan, unsigned kOperation>
+nb::object run(const Plan& plan, const Given& given) {
+  return plan.run(read_arguments(given, kOperation));
+}
+
 template <class Call>
 const ScoreFunction* scores_of(const Call& call) {
   return call.attention() == nullptr ? nullptr : &call.attention()->score_function;

@@ -138,31 +138,23 @@ Array read_angles(const char* name, nb::handle from) {
 }  // namespace
 
 Vector<std::int64_t> read_positions(nb::handle from, std::int64_t batch, std::int64_t rows) {
-  const bool table = is_table("positions", from);
-  Table<std::int64_t> given;
-  if (table) {
-    given = read_table<std::int64_t>("positions", from);
-  } else {
-    given.entries = read_vector<std::int64_t>("positions", from);
-    given.columns = given.entries.count;
-  }
+  const int axes = is_table("positions", from) ? 2 : 1;
+  Table<std::int64_t> given = read_table<std::int64_t>("positions", from, axes);
   const std::int64_t shape[] = {given.rows, given.columns};
-  if (given.columns != rows || (table && given.rows != batch && given.rows != 1))
+  if (given.columns != rows || (given.rows != batch && given.rows != 1))
     refuse("positions has shape {}; it must have [{}] or [{}, {}]: a position for each row",
-           shape_text(shape + (table ? 0 : 1), table ? 2 : 1), rows, batch, rows);
-  Vector<std::int64_t> positions = std::move(given.entries);
-  positions.count = batch * rows;
-  const bool one = !table || given.rows == 1;
-  if (one ? batch == 1 : given.stride == rows) return positions;
-  const std::int64_t* const data = positions.data;
+           shape_text(shape + 2 - axes, axes), rows, batch, rows);
+  given.count = batch * rows;
+  const bool one = given.rows == 1;
+  if (one ? batch == 1 : given.stride == rows) return std::move(given);
   std::vector<std::int64_t> copy;
   for (std::int64_t b = 0; b < batch; ++b) {
-    const std::int64_t* const row = data + (one ? 0 : b * given.stride);
+    const std::int64_t* const row = given.data + (one ? 0 : b * given.stride);
     copy.insert(copy.end(), row, row + rows);
   }
-  positions.copy = std::move(copy);
-  positions.data = positions.copy.data();
-  return positions;
+  given.copy = std::move(copy);
+  given.data = given.copy.data();
+  return std::move(given);
 }
 
 Rotary read_rotary(nb::handle pairs, nb::handle base, nb::handle features, nb::handle cosines,
