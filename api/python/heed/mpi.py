@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, Self, TypeAlias, TypeVar, Unpack, overload
 
 import numpy as np
@@ -159,8 +159,7 @@ class Plan(_Freed):
     ) -> Any:
         """Compute what ``heed.mpi.attention`` would. In C: heed_mpi_attention_plan_run."""
         given = {"query": query, "key": key, "value": value, "out": out, **tensors}
-        call = _agreed(self._comm, lambda: self._held.read(given))
-        return self._held.run(call)
+        return self._held.run(given, partial(_agreed, self._comm))
 
     def describe(self) -> dict[str, object]:
         """Tell how it computes.
@@ -311,9 +310,8 @@ def attention_backward(
     In C: heed_mpi_attention_backward.
     """
     comm, found, part = _part(named(locals()), Gradients._fields)
-    ready = _agreed(comm, lambda: _heed.MpiGradients(part))
-    found_gradients: Gradients[ArrayT] = ready.run(found, _handle(comm))
-    return found_gradients
+    gradients: Gradients[ArrayT] = part.gradients(found, _handle(comm), partial(_agreed, comm))
+    return gradients
 
 
 class Graph(_Freed):
@@ -356,19 +354,9 @@ class Graph(_Freed):
         """
         self._comm = _communicator(comm)
         found = _agreed(self._comm, library)
-
-        def read() -> _heed.MpiEdges:
-            file = None if path is None else os.fsdecode(path)
-            if path is None and nodes is None:
-                raise ArgumentError("nodes is None; without a path it must be given")
-            if path is not None and (len(sources) or len(destinations)):  # type: ignore[arg-type]
-                raise ArgumentError("sources and destinations are given beside path")
-            return _heed.MpiEdges(
-                found, sources, destinations, file, nodes, owners, duplicates, context
-            )
-
-        edges = _agreed(self._comm, read)
-        self._held: _heed.MpiGraph = _heed.MpiGraph(found, _handle(self._comm), edges)
+        given = sources, destinations, path, nodes, owners, duplicates, context
+        agree = partial(_agreed, self._comm)
+        self._held: _heed.MpiGraph = _heed.MpiGraph(found, _handle(self._comm), agree, *given)
 
     def describe(self) -> dict[str, int]:
         """Tell what this rank has of it.
@@ -462,11 +450,14 @@ def graph_attention(
     if not isinstance(graph, Graph):
         raise TypeError(f"graph must be a heed.mpi.Graph, not {type(graph).__name__}")
 
-    def read() -> _heed.MpiGraphCall:
-        _refuse_gradients(given)
-        return _heed.MpiGraphCall(graph._held, given)
+    def agree(step: Callable[[], None]) -> None:
+        def checked() -> None:
+            _refuse_gradients(given)
+            step()
 
-    return _agreed(graph._comm, read).run()
+        _agreed(graph._comm, checked)
+
+    return graph._held.attention(given, agree)
 
 
 def _refuse_gradients(tensors: dict[str, Any]) -> None:

@@ -1,6 +1,5 @@
-// heed.mpi: attention over the ranks of MPI. The package sees to it that all ranks refuse together:
-// all that can go wrong on one rank alone happens where an object is made or read, and nobody waits
-// for it; what is collective says so.
+// heed.mpi: attention over the ranks of MPI. All ranks refuse together: all that can go wrong on
+// one rank alone happens in a step that the package lets them agree on; what is collective says so.
 #include <dlfcn.h>
 
 #include <cmath>
@@ -141,6 +140,13 @@ nb::list rows_of(const MpiLibrary& library, std::uint32_t placement, nb::handle 
   return all;
 }
 
+/// Runs a step that may fail on one rank alone. By `agree`, of heed.mpi and collective, all ranks
+/// raise what the first of them did.
+template <class Step>
+void agreed(nb::handle agree, Step&& step) {
+  agree(nb::cpp_function(std::forward<Step>(step)));
+}
+
 // ---- A rank's part of a problem of attention over ranks ----
 
 constexpr const char* kMpiMaker = "heed.mpi.plan";
@@ -175,15 +181,6 @@ const std::int64_t* read_positions(const char* of, nb::handle from, std::int64_t
   if (positions.count != rows)
     refuse("placement has {} positions; {} has {} rows", positions.count, of, rows);
   return positions.data;
-}
-
-/// key_lengths of `sequences` sequences of a packed batch.
-Vector<std::int32_t> read_packed_lengths(nb::handle from, std::int64_t sequences) {
-  Vector<std::int32_t> lengths = read_vector<std::int32_t>("key_lengths", from);
-  if (lengths.count != sequences)
-    refuse("key_lengths has {} numbers; it must have one for each of the {} sequences",
-           lengths.count, sequences);
-  return lengths;
 }
 
 struct MpiPart {
@@ -239,18 +236,15 @@ struct MpiPart {
       desc.cu_seqlens_k = cu_seqlens_k.data;
     }
     if (packed_lengths_.is_valid()) {
-      key_lengths = read_packed_lengths(packed_lengths_, desc.sequences);
+      key_lengths =
+          read_each<std::int32_t>("key_lengths", packed_lengths_, desc.sequences, "sequences");
       call.args.key_lengths = key_lengths.data;
     }
     desc.tensors = tensors_of(call, given);
     desc.query_positions = read_positions("query", positions_q, call.rows, query_positions);
     desc.key_positions = read_positions("key", positions_k, call.desc.key_length, key_positions);
-    if (given.head_ranks.is_valid()) {
-      desc.head_ranks = integer("head_ranks", given.head_ranks);
-      if (desc.head_ranks < 1)
-        refuse("head_ranks is {}; it must be at least 1, or None for the plan to choose",
-               desc.head_ranks);
-    }
+    if (given.head_ranks.is_valid())
+      desc.head_ranks = count("head_ranks", given.head_ranks, ", or None for the plan to choose");
     if (given.flops_per_byte.is_valid()) {
       desc.flops_per_byte = number("flops_per_byte", given.flops_per_byte);
       if (!(desc.flops_per_byte > 0) || std::isinf(desc.flops_per_byte))
@@ -283,15 +277,6 @@ struct MpiPart {
 
 // ---- heed.mpi.plan and heed.mpi.attention ----
 
-/// A call that has been read, and memory for it.
-struct MpiCall {
-  nb::object held;  // the arguments
-  Arguments given;
-  Call call;
-  Vector<std::int32_t> key_lengths;  // of sequences, in a packed batch
-  std::unique_ptr<Workspace> workspace;
-};
-
 class MpiPlan {
  public:
   /// Collective.
@@ -311,29 +296,27 @@ class MpiPlan {
     if (plan_ != nullptr) library_.heed_mpi_attention_plan_destroy(std::exchange(plan_, nullptr));
   }
 
-  /// Of a dict of arguments.
-  MpiCall* read(nb::object arguments) const {
-    check_there();
-    auto ready = std::make_unique<MpiCall>();
-    ready->held = std::move(arguments);
-    Arguments& given = ready->given;
-    given = read_arguments("Plan.__call__", ready->held, kOfAttention, kOptions | kOut);
-    const nb::handle lengths = take_lengths(given);
-    ready->call.all_keys = all_keys_;
-    planned_.read(ready->call, given);
-    if (lengths.is_valid()) {
-      ready->key_lengths = read_packed_lengths(lengths, sequences_);
-      ready->call.args.key_lengths = ready->key_lengths.data;
-    }
-    ready->workspace.reset(new Workspace(workspaces_.take()));
-    return ready.release();
-  }
-
-  /// Collective.
-  nb::object run(const MpiCall& ready) const {
-    library_.call(library_.heed_mpi_attention_plan_run, plan_, &ready.call.args,
-                  ready.workspace->get(), workspaces_.bytes());
-    return ready.call.result(ready.given);
+  /// Of a dict of arguments; collective.
+  nb::object run(nb::handle arguments, nb::handle agree) const {
+    Arguments given;
+    Call call;
+    Vector<std::int32_t> key_lengths;  // of sequences, in a packed batch
+    std::unique_ptr<Workspace> workspace;
+    agreed(agree, [&] {
+      check_there();
+      given = read_arguments("Plan.__call__", arguments, kOfAttention, kOptions | kOut);
+      const nb::handle lengths = take_lengths(given);
+      call.all_keys = all_keys_;
+      planned_.read(call, given);
+      if (lengths.is_valid()) {
+        key_lengths = read_each<std::int32_t>("key_lengths", lengths, sequences_, "sequences");
+        call.args.key_lengths = key_lengths.data;
+      }
+      workspace.reset(new Workspace(workspaces_.take()));
+    });
+    library_.call(library_.heed_mpi_attention_plan_run, plan_, &call.args, workspace->get(),
+                  workspaces_.bytes());
+    return call.result(given);
   }
 
   nb::dict describe() const {
@@ -404,85 +387,75 @@ class MpiPlan {
 
 // ---- heed.mpi.attention_backward ----
 
-/// Gradients of a part that is finished.
-class MpiGradients {
- public:
-  explicit MpiGradients(MpiPart& part) : part_(part), back_(part.call, part.given) {
-    desc_.attention = &part.desc;
-    desc_.accumulate = back_.desc.accumulate;
-    desc_.grad_out = back_.desc.grad_out;
-    desc_.grad_lse = back_.desc.grad_lse;
-    desc_.grad_query = back_.desc.grad_query;
-    desc_.grad_key = back_.desc.grad_key;
-    desc_.grad_value = back_.desc.grad_value;
-    desc_.grad_bias = back_.desc.grad_bias;
-    desc_.gradients = back_.gradients.bits();  // heed_mpi_gradients has their order
-  }
-
-  /// Collective.
-  nb::object run(const MpiLibrary& library, const nb::tuple& over) const {
-    // Of nothing C would take the usual ones.
-    if (desc_.gradients != 0)
-      library.call_over(Communicator(over), library.heed_mpi_attention_backward,
-                        part_.context.get(), &desc_, &back_.args);
-    return back_.result(part_.given.query);
-  }
-
- private:
-  MpiPart& part_;
-  AttentionGradients back_;
-  heed_mpi_attention_backward_desc desc_ = HEED_MPI_ATTENTION_BACKWARD_DESC_INIT;
-};
+/// Of a part that is finished; collective.
+nb::object gradients_of(MpiPart& part, const MpiLibrary& library, const nb::tuple& over,
+                        nb::handle agree) {
+  std::optional<AttentionGradients> back;
+  agreed(agree, [&] { back.emplace(part.call, part.given); });
+  heed_mpi_attention_backward_desc desc = HEED_MPI_ATTENTION_BACKWARD_DESC_INIT;
+  desc.attention = &part.desc;
+  desc.accumulate = back->desc.accumulate;
+  desc.grad_out = back->desc.grad_out;
+  desc.grad_lse = back->desc.grad_lse;
+  desc.grad_query = back->desc.grad_query;
+  desc.grad_key = back->desc.grad_key;
+  desc.grad_value = back->desc.grad_value;
+  desc.grad_bias = back->desc.grad_bias;
+  desc.gradients = back->gradients.bits();  // heed_mpi_gradients has their order
+  // Of nothing C would take the usual ones.
+  if (desc.gradients != 0)
+    library.call_over(Communicator(over), library.heed_mpi_attention_backward, part.context.get(),
+                      &desc, &back->args);
+  return back->result(part.given.query);
+}
 
 // ---- Graphs over ranks, and attention over them ----
 
-/// The edges that a rank brings, or the file.
-class MpiEdges {
- public:
-  MpiEdges(const MpiLibrary& library, nb::handle sources, nb::handle destinations, nb::handle path,
-           nb::handle nodes, nb::handle owners, nb::handle duplicates, nb::handle where)
-      : held_(nb::make_tuple(sources, destinations, owners)) {
-    if (!path.is_none()) {
-      path_ = nb::borrow<nb::str>(path).c_str();
-      desc_.path = path_.c_str();
-    } else {
-      indices_ = read_edges(sources, destinations);
-      desc_.index_type = indices_->type;
-      desc_.edges = indices_->count(0);
-      desc_.sources = indices_->data(0);
-      desc_.destinations = indices_->data(1);
-    }
-    if (!nodes.is_none()) desc_.nodes = integer("nodes", nodes);
-    if (!owners.is_none()) {
-      owners_ = read_vector<std::int32_t>("owners", owners);
-      if (nodes.is_none() || owners_.count != desc_.nodes)
-        refuse("owners has {} numbers; it must have one for each of the nodes, which are given",
-               owners_.count);
-      desc_.owners = owners_.data;
-    }
-    desc_.duplicates = read_duplicates(unless_none(duplicates));
-    context_ = library.make_context(where);
-  }
-
-  const heed_mpi_graph_desc& desc() const { return desc_; }
-  const std::shared_ptr<heed_context>& context() const { return context_; }
-
- private:
-  nb::object held_;
-  std::string path_;
-  std::optional<Indices> indices_;
-  Vector<std::int32_t> owners_;
-  heed_mpi_graph_desc desc_ = HEED_MPI_GRAPH_DESC_INIT;
-  std::shared_ptr<heed_context> context_;
-};
+/// A path as C has it.
+nb::object file_name(nb::handle path) {
+  PyObject* name = nullptr;
+  if (PyUnicode_FSConverter(path.ptr(), &name) == 0) throw nb::python_error();
+  return nb::steal(name);
+}
 
 class MpiGraph {
  public:
-  /// Collective.
-  MpiGraph(const MpiLibrary& library, const nb::tuple& over, const MpiEdges& edges)
-      : library_(library), context_(edges.context()) {
-    library_.call_over(Communicator(over), library_.heed_mpi_graph_create, context_.get(),
-                       &edges.desc(), &graph_);
+  /// Of the edges that a rank brings, or a file; collective.
+  MpiGraph(const MpiLibrary& library, const nb::tuple& over, nb::handle agree, nb::handle sources,
+           nb::handle destinations, nb::handle path, nb::handle nodes, nb::handle owners,
+           nb::handle duplicates, nb::handle where)
+      : library_(library) {
+    heed_mpi_graph_desc desc = HEED_MPI_GRAPH_DESC_INIT;
+    nb::object name;
+    std::optional<Indices> indices;
+    Vector<std::int32_t> ranks;
+    agreed(agree, [&] {
+      if (!path.is_none()) {
+        if (nb::len(sources) + nb::len(destinations) > 0)
+          refuse("sources and destinations are given beside path");
+        name = file_name(path);
+        desc.path = PyBytes_AsString(name.ptr());
+      } else {
+        if (nodes.is_none()) refuse("nodes is None; without a path it must be given");
+        indices = read_edges(sources, destinations);
+        desc.index_type = indices->type;
+        desc.edges = indices->count(0);
+        desc.sources = indices->data(0);
+        desc.destinations = indices->data(1);
+      }
+      if (!nodes.is_none()) desc.nodes = integer("nodes", nodes);
+      if (!owners.is_none()) {
+        ranks = read_vector<std::int32_t>("owners", owners);
+        if (nodes.is_none() || ranks.count != desc.nodes)
+          refuse("owners has {} numbers; it must have one for each of the nodes, which are given",
+                 ranks.count);
+        desc.owners = ranks.data;
+      }
+      desc.duplicates = read_duplicates(unless_none(duplicates));
+      context_ = library.make_context(where);
+    });
+    library_.call_over(Communicator(over), library_.heed_mpi_graph_create, context_.get(), &desc,
+                       &graph_);
     library_.check(library_.heed_mpi_graph_describe(graph_, &info_));
   }
   ~MpiGraph() { free(); }
@@ -493,19 +466,27 @@ class MpiGraph {
     if (graph_ != nullptr) library_.heed_mpi_graph_destroy(std::exchange(graph_, nullptr));
   }
 
-  const MpiLibrary& library() const { return library_; }
-  const heed_mpi_graph* get() const {
-    if (graph_ == nullptr) refuse("the graph has been freed");
-    return graph_;
-  }
-  const std::shared_ptr<heed_context>& context() const { return context_; }
-  /// Of this rank's rows, as of a graph of their own.
-  heed_graph_info rows() const {
-    heed_graph_info rows = HEED_GRAPH_INFO_INIT;
-    rows.nodes = info_.own_nodes;
-    rows.edges = info_.own_edges;
-    rows.edges_given = info_.own_given;
-    return rows;
+  /// Of a dict of arguments of this rank's rows; collective.
+  nb::object attention(nb::handle arguments, nb::handle agree) const {
+    Arguments given;
+    GraphCall call;
+    std::shared_ptr<heed_context> context = context_;
+    agreed(agree, [&] {
+      get();
+      given = read_arguments("graph_attention", arguments, kOfGraphs, kForward);
+      for (const Projection& row : GraphCall::kMatrixRows)
+        if (const nb::handle matrix = given.*row.matrix.given;
+            matrix.is_valid() && nb::isinstance<Weights>(matrix))
+          refuse_unsupported(
+              "{} is heed.Weights, which another engine has prepared; over ranks it must be an "
+              "array",
+              row.matrix.name);
+      call.read(given, rows());
+      call.make_outputs(given);
+      if (given.context.is_valid()) context = library_.make_context(given.context);
+    });
+    library_.call(library_.heed_mpi_graph_attention, context.get(), get(), &call.desc, &call.args);
+    return call.result(given);
   }
 
   nb::dict describe() const {
@@ -528,47 +509,23 @@ class MpiGraph {
   }
 
  private:
+  const heed_mpi_graph* get() const {
+    if (graph_ == nullptr) refuse("the graph has been freed");
+    return graph_;
+  }
+  /// Of this rank's rows, as of a graph of their own.
+  heed_graph_info rows() const {
+    heed_graph_info rows = HEED_GRAPH_INFO_INIT;
+    rows.nodes = info_.own_nodes;
+    rows.edges = info_.own_edges;
+    rows.edges_given = info_.own_given;
+    return rows;
+  }
+
   const MpiLibrary& library_;  // which is never freed
   std::shared_ptr<heed_context> context_;
   heed_mpi_graph* graph_ = nullptr;
   heed_mpi_graph_info info_ = HEED_MPI_GRAPH_INFO_INIT;
-};
-
-/// Of this rank's rows.
-class MpiGraphCall {
- public:
-  /// Of a dict of arguments.
-  MpiGraphCall(const MpiGraph& graph, nb::object arguments)
-      : graph_(graph),
-        held_(std::move(arguments)),
-        given_(read_arguments("graph_attention", held_, kOfGraphs, kForward)),
-        context_(graph.context()) {
-    graph.get();
-    for (const Projection& row : GraphCall::kMatrixRows)
-      if (const nb::handle matrix = given_.*row.matrix.given;
-          matrix.is_valid() && nb::isinstance<Weights>(matrix))
-        refuse_unsupported(
-            "{} is heed.Weights, which another engine has prepared; over ranks it must be an array",
-            row.matrix.name);
-    call_.read(given_, graph.rows());
-    call_.make_outputs(given_);
-    if (given_.context.is_valid()) context_ = graph.library().make_context(given_.context);
-  }
-
-  /// Collective.
-  nb::object run() const {
-    const MpiLibrary& library = graph_.library();
-    library.call(library.heed_mpi_graph_attention, context_.get(), graph_.get(), &call_.desc,
-                 &call_.args);
-    return call_.result(given_);
-  }
-
- private:
-  const MpiGraph& graph_;
-  nb::object held_;
-  Arguments given_;
-  GraphCall call_;
-  std::shared_ptr<heed_context> context_;
 };
 
 }  // namespace
@@ -591,38 +548,31 @@ void bind_mpi(nb::module_& module) {
            nb::arg().none(), nb::arg(), nb::arg(),
            nb::sig("def finish(self, library: MpiLibrary, all_keys: int, placement: int, "
                    "query_positions: object, key_positions: object, everywhere: bool, "
-                   "writes: bool, /) -> None"));
-  nb::class_<MpiGradients>(module, "MpiGradients", "Gradients that a rank brings; see heed.mpi.")
-      .def(nb::init<MpiPart&>(), nb::keep_alive<1, 2>())
-      .def("run", &MpiGradients::run,
-           nb::sig("def run(self, library: MpiLibrary, over: tuple[int, int], /) -> typing.Any"));
-  nb::class_<MpiEdges>(module, "MpiEdges", "Edges that a rank brings; see heed.mpi.")
-      .def(nb::init<const MpiLibrary&, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle,
-                    nb::handle, nb::handle>(),
-           nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none(),
-           nb::arg().none(), nb::arg().none(), nb::arg().none(),
-           nb::sig("def __init__(self, library: MpiLibrary, sources: object, destinations: object, "
-                   "path: object, nodes: object, owners: object, duplicates: object, "
-                   "context: Context | None, /) -> None"));
+                   "writes: bool, /) -> None"))
+      .def("gradients", &gradients_of,
+           nb::sig("def gradients(self, library: MpiLibrary, over: tuple[int, int], "
+                   "agree: object, /) -> typing.Any"));
   nb::class_<MpiGraph>(module, "MpiGraph", "A graph of libheed_mpi; see heed.mpi.")
-      .def(nb::init<const MpiLibrary&, const nb::tuple&, const MpiEdges&>(), nb::keep_alive<1, 2>(),
-           nb::sig("def __init__(self, library: MpiLibrary, over: tuple[int, int], "
-                   "edges: MpiEdges, /) -> None"))
+      .def(nb::init<const MpiLibrary&, const nb::tuple&, nb::handle, nb::handle, nb::handle,
+                    nb::handle, nb::handle, nb::handle, nb::handle, nb::handle>(),
+           nb::keep_alive<1, 2>(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(),
+           nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none(),
+           nb::arg().none(),
+           nb::sig("def __init__(self, library: MpiLibrary, over: tuple[int, int], agree: object, "
+                   "sources: object, destinations: object, path: object, nodes: object, "
+                   "owners: object, duplicates: object, context: Context | None, /) -> None"))
+      .def("attention", &MpiGraph::attention,
+           nb::sig("def attention(self, arguments: object, agree: object, /) -> typing.Any"))
       .def("describe", &MpiGraph::describe, nb::sig("def describe(self) -> dict[str, int]"))
       .def("nodes", &MpiGraph::nodes, nb::arg("to"))
       .def("edges", &MpiGraph::edges, nb::arg("sources"), nb::arg("destinations"), nb::arg("given"))
       .def("free", &MpiGraph::free);
-  nb::class_<MpiGraphCall>(module, "MpiGraphCall", "A call that has been read; see heed.mpi.")
-      .def(nb::init<const MpiGraph&, nb::object>(), nb::keep_alive<1, 2>(),
-           nb::sig("def __init__(self, graph: MpiGraph, arguments: object, /) -> None"))
-      .def("run", &MpiGraphCall::run, nb::sig("def run(self) -> typing.Any"));
-  nb::class_<MpiCall>(module, "MpiCall", "A call that has been read; see heed.mpi.");
   nb::class_<MpiPlan>(module, "MpiPlan", "A plan of libheed_mpi; see heed.mpi.")
       .def(nb::init<const MpiLibrary&, const nb::tuple&, const MpiPart&>(), nb::keep_alive<1, 2>(),
            nb::sig("def __init__(self, library: MpiLibrary, over: tuple[int, int], "
                    "part: MpiPart, /) -> None"))
-      .def("read", &MpiPlan::read, nb::sig("def read(self, arguments: object, /) -> MpiCall"))
-      .def("run", &MpiPlan::run, nb::sig("def run(self, call: MpiCall, /) -> typing.Any"))
+      .def("run", &MpiPlan::run,
+           nb::sig("def run(self, arguments: object, agree: object, /) -> typing.Any"))
       .def("describe", &MpiPlan::describe, nb::sig("def describe(self) -> dict[str, object]"))
       .def("choices", &MpiPlan::choices, nb::sig("def choices(self) -> list[dict[str, object]]"))
       .def("times", &MpiPlan::times, nb::sig("def times(self) -> dict[str, float]"))
