@@ -14,20 +14,11 @@ def docstrings(module):
     lines = ["```{eval-rst}", f".. currentmodule:: {module}", ""]
     for name in found.__all__:
         value = getattr(found, name)
-        kind = (
-            "autoexception"
-            if isinstance(value, type) and issubclass(value, Exception)
-            else "autoclass"
-            if isinstance(value, type)
-            else "autofunction"
-            if callable(value)
-            else None
-        )
-        if kind:
-            lines += [
-                f".. {kind}:: {name}",
-                *(["   :members:", ""] if kind == "autoclass" else [""]),
-            ]
+        if isinstance(value, type):
+            kind = "exception" if issubclass(value, Exception) else "class"
+            lines += [f".. auto{kind}:: {name}", "   :members:", ""]
+        elif callable(value):
+            lines += [f".. autofunction:: {name}", ""]
     return "\n".join([*lines, "```"])
 
 

@@ -29,15 +29,20 @@ class HeatMap:
 
     def __init__(
         self,
-        weights: Floats,
-        rows: Sequence[str] | None = None,
-        keys: Sequence[str] | None = None,
-        title: str = "",
+        weights: Any,
+        tokens: Sequence[str] | None,
+        key_tokens: Sequence[str] | None,
+        head: int | None,
+        batch: int,
+        title: str,
     ) -> None:
-        """Draws nothing yet."""
-        self.weights = weights
-        self.rows = rows
-        self.keys = keys
+        """Of what heed.show is given; draws nothing yet."""
+        self.weights = _matrix(_floats(weights), head, batch)
+        rows, keys = self.weights.shape
+        if key_tokens is None and rows == keys:
+            key_tokens = tokens
+        self.rows = _clean("tokens", tokens, rows, "rows")
+        self.keys = _clean("key_tokens", key_tokens, keys, "keys")
         self.title = title
 
     def text(self, *, width: int | None = None, colour: bool | None = None) -> str:
@@ -105,30 +110,6 @@ class HeatMap:
         return self.svg()
 
 
-def heat_map(
-    weights: Any,
-    tokens: Sequence[str] | None,
-    key_tokens: Sequence[str] | None,
-    head: int | None,
-    batch: int,
-    title: str,
-) -> HeatMap:
-    """See heed.show."""
-    numbers = _matrix(_floats(weights), head, batch)
-    rows, keys = numbers.shape
-    if tokens is not None and len(tokens) != rows:
-        raise ValueError(
-            f"tokens has {len(tokens)} names; it must have one for each of {rows} rows"
-        )
-    if key_tokens is None and tokens is not None and rows == keys:
-        key_tokens = tokens
-    if key_tokens is not None and len(key_tokens) != keys:
-        raise ValueError(
-            f"key_tokens has {len(key_tokens)} names; it must have one for each of {keys} keys"
-        )
-    return HeatMap(numbers, _clean(tokens), _clean(key_tokens), title)
-
-
 def _floats(weights: Any) -> Floats:
     """As NumPy's, wherever they come from."""
     if hasattr(weights, "detach"):  # PyTorch's, of which NumPy takes neither bfloat16 nor gradients
@@ -172,10 +153,14 @@ def _matrix(weights: Floats, head: int | None, batch: int) -> Floats:
     return np.asarray(weights[head])
 
 
-def _clean(names: Sequence[str] | None) -> list[str] | None:
+def _clean(of: str, names: Sequence[str] | None, count: int, what: str) -> list[str] | None:
     """Without what could steer a terminal."""
     if names is None:
         return None
+    if len(names) != count:
+        raise ValueError(
+            f"{of} has {len(names)} names; it must have one for each of {count} {what}"
+        )
     return ["".join(c if c.isprintable() else "·" for c in str(name)) for name in names]
 
 

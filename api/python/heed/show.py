@@ -49,10 +49,10 @@ def show(
        └────┘
     0   ░░▒▒▓▓██ 1
     """
-    from heed.heat_map import heat_map  # NumPy, which importing heed does without
+    from heed.heat_map import HeatMap  # NumPy, which importing heed does without
 
     if isinstance(weights, Result):
         if weights.weights is None:
             raise ValueError("weights is a result without weights: ask for them by return_weights")
         weights = weights.weights
-    return heat_map(weights, tokens, key_tokens, head, batch, title)
+    return HeatMap(weights, tokens, key_tokens, head, batch, title)

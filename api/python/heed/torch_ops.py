@@ -134,30 +134,21 @@ def _options(
     dropout: float = 0.0,
 ) -> dict[str, Any]:
     """What heed.attention calls the operators' options."""
-    options: dict[str, Any] = {}
-    if attn_mask is not None:
-        options["attn_mask"] = attn_mask
-    if bias is not None:
-        options["bias"] = bias
-    if key_lengths is not None:
-        options["key_lengths"] = key_lengths
-    if sinks is not None:
-        options["sinks"] = sinks
-    if causal:
-        options["causal"] = True
-    if left is not None or right is not None:
-        options["window"] = (left, right)
-    if causal or "window" in options:
-        options["alignment"] = offset
-    if scale is not None:
-        options["scale"] = scale
-    if softcap is not None:
-        options["softcap"] = softcap
-    if dropout != 0:
-        options["dropout"] = dropout
-        options["seed"] = None if seed is None else int(seed)
-    options["context"] = _context_of(torch.get_num_threads())
-    return options
+    window = None if left is None and right is None else (left, right)
+    return {
+        "attn_mask": attn_mask,
+        "bias": bias,
+        "key_lengths": key_lengths,
+        "sinks": sinks,
+        "causal": causal,
+        "window": window,
+        "alignment": offset if causal or window is not None else None,
+        "scale": scale,
+        "softcap": softcap,
+        "dropout": dropout,
+        "seed": None if seed is None else int(seed),
+        "context": _context_of(torch.get_num_threads()),
+    }
 
 
 # Results lie as query does: compilers must not give it other strides than they asked results for.

@@ -4,7 +4,6 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Literal
 
 When = Literal["auto", "always", "never"]
@@ -31,12 +30,7 @@ class Progress:
         """Nothing is drawn before the first step."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Leaves an empty line."""
         if self._drawn:
             sys.stderr.write("\r\x1b[2K")
