@@ -1,5 +1,6 @@
 #include "api/python/module/plan.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -33,9 +34,7 @@ const Context& context_of(nb::handle object) { return *nb::inst_ptr<Context>(obj
 
 std::uint32_t natural(const Given& given, const char* name) {
   if (!given[name].is_valid()) return 0;
-  const std::int64_t value = integer(name, given[name]);
-  if (value < 1 || value > UINT32_MAX) refuse("{} is {}; it must be at least 1", name, value);
-  return static_cast<std::uint32_t>(value);
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(count(name, given[name]), UINT32_MAX));
 }
 
 /// Text for as long as what is given lives, or null for None.

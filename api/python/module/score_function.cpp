@@ -1,4 +1,3 @@
-#include <cstring>
 #include <exception>
 #include <new>
 
@@ -7,45 +6,29 @@
 namespace heed::python {
 namespace {
 
-/// Numbers that a callable may keep: it gets copies.
-nb::object int64_array(const std::int64_t* numbers, std::int64_t rows, std::int64_t columns) {
-  const Output made = make_array({}, Element::kI64, {rows, columns});
-  std::memcpy(made.array.data, numbers,
-              sizeof(std::int64_t) * static_cast<std::size_t>(rows * columns));
-  return made.object;
+/// Numbers of C as NumPy sees them where they lie, while they do.
+nb::object view(const void* numbers, const char* dtype, std::int64_t bytes, std::int64_t rows,
+                std::int64_t columns, std::int64_t stride_column) {
+  const std::int64_t size = bytes * ((columns - 1) * stride_column + rows);
+  auto* const memory = static_cast<char*>(const_cast<void*>(numbers));
+  PyObject* const buffer = PyMemoryView_FromMemory(memory, size, PyBUF_WRITE);
+  if (buffer == nullptr) throw nb::python_error();
+  return names().ndarray(nb::make_tuple(rows, columns), dtype, nb::steal(buffer), 0,
+                         nb::make_tuple(bytes, bytes * stride_column));
 }
 
-/// Copies between numbers of a tile and an array [keys, rows].
-template <class Copy>
-void each_key(const heed_score_tile& tile, void* numbers, const Array& array, Copy&& copy) {
-  const std::size_t bytes = static_cast<std::size_t>(bytes_of(array.form.element));
-  char* lying = static_cast<char*>(numbers);
-  char* copied = static_cast<char*>(array.data);
-  for (std::int64_t key = 0; key < tile.keys; ++key)
-    copy(lying + bytes * static_cast<std::size_t>(key * tile.stride_key),
-         copied + bytes * static_cast<std::size_t>(key * tile.rows),
-         bytes * static_cast<std::size_t>(tile.rows));
+/// Scores or gradients of a tile, [rows, keys].
+nb::object view(const heed_score_tile& tile, const void* numbers) {
+  const bool wide = tile.dtype == HEED_DTYPE_F64;
+  return view(numbers, wide ? "f8" : "f4", wide ? 8 : 4, tile.rows, tile.keys, tile.stride_key);
 }
 
-/// Scores or gradients of a tile, as an array [rows, keys] that a callable may keep.
-nb::object taken(const heed_score_tile& tile, void* numbers) {
-  const Element real = tile.dtype == HEED_DTYPE_F64 ? Element::kF64 : Element::kF32;
-  const Output copy = make_array({}, real, {tile.keys, tile.rows});
-  each_key(tile, numbers, copy.array,
-           [](const char* from, char* to, std::size_t bytes) { std::memcpy(to, from, bytes); });
-  return copy.object.attr("T");
-}
+/// A copy, which a callable may keep.
+nb::object taken(const nb::object& view) { return view.attr("copy")("K"); }
 
 /// Puts back what a callable returned; or, where that is None, what it changed in place.
-void put_back(const heed_score_tile& tile, void* numbers, nb::object changed,
-              const nb::object& seen) {
-  if (changed.is_none()) changed = seen;
-  const nb::object dtype = seen.attr("dtype");
-  changed = names().asarray(changed, dtype);
-  changed = names().numpy.attr("broadcast_to")(changed, nb::make_tuple(tile.rows, tile.keys));
-  changed = names().numpy.attr("ascontiguousarray")(changed.attr("T"));
-  each_key(tile, numbers, read_array("scores", changed),
-           [](char* to, const char* from, std::size_t bytes) { std::memcpy(to, from, bytes); });
+void put_back(const nb::object& to, const nb::object& changed, const nb::object& seen) {
+  to.attr("__setitem__")(nb::ellipsis(), changed.is_none() ? seen : changed);
 }
 
 /// Gives `call` the indices of a tile, batch, heads, rows and keys, which broadcast with it.
@@ -54,8 +37,8 @@ nb::object with_indices(const heed_score_tile& tile, Call&& call) {
   const nb::object keys = names()
                               .numpy.attr("arange")(tile.first_key, tile.first_key + tile.keys)
                               .attr("reshape")(1, -1);
-  return call(tile.batch, int64_array(tile.query_heads, tile.rows, 1),
-              int64_array(tile.query_rows, tile.rows, 1), keys);
+  return call(tile.batch, taken(view(tile.query_heads, "i8", 8, tile.rows, 1, 0)),
+              taken(view(tile.query_rows, "i8", 8, tile.rows, 1, 0)), keys);
 }
 
 /// Runs `work` in the interpreter, unless something was raised before.
@@ -82,21 +65,21 @@ void in_python(PythonScores& scores, Work&& work) {
 void call_python(void* user, const heed_score_tile* tile) {
   auto& scores = *static_cast<PythonScores*>(user);
   in_python(scores, [&] {
-    const nb::object seen = taken(*tile, tile->scores);
+    const nb::object all = view(*tile, tile->scores), seen = taken(all);
     const nb::object changed = with_indices(
         *tile, [&](const auto&... indices) { return scores.callable(seen, indices...); });
-    put_back(*tile, tile->scores, changed, seen);
+    put_back(all, changed, seen);
   });
 }
 
 void call_python_gradient(void* user, const heed_score_tile* tile, void* gradients) {
   auto& scores = *static_cast<PythonScores*>(user);
   in_python(scores, [&] {
-    const nb::object seen = taken(*tile, gradients);
-    const nb::object found = taken(*tile, tile->scores);
+    const nb::object all = view(*tile, gradients), seen = taken(all);
+    const nb::object found = taken(view(*tile, tile->scores));
     const nb::object changed = with_indices(
         *tile, [&](const auto&... indices) { return scores.gradient(seen, found, indices...); });
-    put_back(*tile, gradients, changed, seen);
+    put_back(all, changed, seen);
   });
 }
 
