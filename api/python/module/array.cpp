@@ -188,18 +188,6 @@ std::string dtype_text(nb::handle from) {
       name, dtype_text(from));
 }
 
-int checked_axes(const char* name, std::int64_t axes) {
-  if (axes > kMaxAxes) refuse("{} has {} axes; it may have at most {}", name, axes, kMaxAxes);
-  return static_cast<int>(axes);
-}
-
-void check_alignment(const char* name, const Array& array) {
-  const std::int64_t bytes = bytes_of(array.form.element);
-  if (reinterpret_cast<std::uintptr_t>(array.data) % static_cast<std::uintptr_t>(bytes) != 0)
-    refuse("{} begins at an address that is no multiple of the {} bytes of its elements: copy it",
-           name, bytes);
-}
-
 std::string device_name(std::int32_t type) {
   static constexpr std::pair<std::int32_t, const char*> kNames[] = {{2, "CUDA"},
                                                                     {3, "CUDA host memory"},
@@ -221,27 +209,43 @@ void check_device(const char* name, nb::dlpack::device device) {
          device_name(device.device_type), device.device_id);
 }
 
+/// Strides count this many bytes; without any it is contiguous.
+template <class Index>
+Array array_at(const char* name, Element element, int axes, const Index* shape,
+               const Index* strides, std::int64_t counts, void* data, bool writable) {
+  if (axes > kMaxAxes) refuse("{} has {} axes; it may have at most {}", name, axes, kMaxAxes);
+  Array array;
+  Form& form = array.form;
+  form.element = element;
+  form.axes = axes;
+  std::copy_n(shape, form.axes, form.shape);
+  if (strides == nullptr) form = contiguous_form(element, form.sizes());
+  const std::int64_t bytes = bytes_of(element);
+  for (int axis = 0; axis < form.axes && strides != nullptr; ++axis) {
+    if (form.shape[axis] <= 1) continue;
+    const std::int64_t stride = strides[axis] * counts;
+    if (stride % bytes != 0)
+      refuse("{} has a stride of {} bytes, no multiple of the {} bytes of its elements: copy it",
+             name, stride, bytes);
+    form.strides[axis] = stride / bytes;
+  }
+  if (data == nullptr && form.elements() > 0)
+    refuse("{} has no memory, although it has {} elements", name, form.elements());
+  if (reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(bytes) != 0)
+    refuse("{} begins at an address that is no multiple of the {} bytes of its elements: copy it",
+           name, bytes);
+  array.data = data;
+  array.writable = writable;
+  return array;
+}
+
 Array array_of(const char* name, nb::handle from, const dlpack::Tensor& tensor, bool writable) {
   check_device(name, tensor.device);
   const std::optional<Element> element = element_of(tensor.dtype);
   if (!element) refuse_element(name, from);
-  Array array;
-  Form& form = array.form;
-  form.element = *element;
-  form.axes = checked_axes(name, tensor.ndim);
-  std::int64_t contiguous = 1;
-  for (int axis = form.axes - 1; axis >= 0; --axis) {
-    form.shape[axis] = tensor.shape[axis];
-    const std::int64_t stride = tensor.strides != nullptr ? tensor.strides[axis] : contiguous;
-    form.strides[axis] = tensor.shape[axis] > 1 ? stride : 0;
-    contiguous *= tensor.shape[axis];
-  }
-  array.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
-  array.writable = writable;
-  if (tensor.data == nullptr && form.elements() > 0)
-    refuse("{} has no memory, although it has {} elements", name, form.elements());
-  check_alignment(name, array);
-  return array;
+  auto* const begin = static_cast<char*>(tensor.data);
+  return array_at(name, *element, tensor.ndim, tensor.shape, tensor.strides, bytes_of(*element),
+                  begin == nullptr ? nullptr : begin + tensor.byte_offset, writable);
 }
 
 /// Tensors of PyTorch that are not what their memory says: results would have no gradient, or the
@@ -305,23 +309,8 @@ Array array_of(const char* name, nb::handle from, const ArrayInterface& interfac
   if (!element) refuse_element(name, from);
   if ((interface.flags & kNotSwapped) == 0)
     refuse("{} has elements in another byte order than this CPU's: convert it", name);
-  Array array;
-  Form& form = array.form;
-  form.element = *element;
-  form.axes = checked_axes(name, interface.axes);
-  for (int axis = 0; axis < form.axes; ++axis) form.shape[axis] = interface.shape[axis];
-  if (interface.strides == nullptr) form = contiguous_form(form.element, form.sizes());
-  for (int axis = 0; axis < form.axes && interface.strides != nullptr; ++axis) {
-    if (form.shape[axis] <= 1) continue;
-    if (interface.strides[axis] % interface.item_bytes != 0)
-      refuse("{} has a stride of {} bytes, no multiple of the {} bytes of its elements: copy it",
-             name, interface.strides[axis], interface.item_bytes);
-    form.strides[axis] = interface.strides[axis] / interface.item_bytes;
-  }
-  array.data = interface.data;
-  array.writable = (interface.flags & kWriteable) != 0;
-  check_alignment(name, array);
-  return array;
+  return array_at(name, *element, interface.axes, interface.shape, interface.strides, 1,
+                  interface.data, (interface.flags & kWriteable) != 0);
 }
 
 /// Masks of NumPy's masked arrays lie elsewhere. Of what else is derived from its arrays, numbers
