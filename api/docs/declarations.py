@@ -12,7 +12,14 @@ from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
 HEADERS = ("api/heed.h", "api/heed_mpi.h")
-SECTION = re.compile(r"^/\* -{4} (.*?) -+(?: \*/)?$")
+SECTION = re.compile(r"/\* -{4} (.*?) -+(?: \*/)?\n")
+MACRO = r"#(?:[^\n]*\\\n)*[^\n]*"  # over as many lines as end with a backslash
+OTHER = r"\w[^;{]*(?:\{.*?^\}[^;]*)?;[^\n]*"
+INIT = rf"(?:\n(?=#define \w+_INIT ){MACRO})*"  # belong to the struct before them
+ENTRY = re.compile(
+    rf"^(?=\S)(?P<comment>/\*.*?\*/\n)?(?P<code>(?:{MACRO}|{OTHER}{INIT})\n)?",
+    re.MULTILINE | re.DOTALL,
+)
 DECLARED = {}  # name: the declaration that it is part of
 
 
@@ -22,39 +29,17 @@ DECLARED = {}  # name: the declaration that it is part of
 def entries_of(header):
     """(comment, code) of every declaration, in order; (title, None) of every section.
 
-    A comment is what stands right above; an _INIT macro belongs to the struct before it.
+    A comment is what stands right above; one before an empty line is an entry of its own.
     """
     _, _, body = header.partition('extern "C" {\n#endif\n')
-    lines = body.partition("\n#ifdef __cplusplus\n")[0].splitlines()
-    comment, code, depth = [], [], 0
-    while lines:
-        line = lines.pop(0)
-        if code or not (line.startswith("/*") or not line.strip()):
-            code.append(line)
-            bare = re.sub(r"/\*.*?(\*/|$)", "", line)
-            depth += bare.count("{") - bare.count("}")
-            if (
-                depth <= 0
-                and not line.endswith("\\")
-                and (
-                    line.endswith((";", "}"))
-                    or re.search(r";\s*/\*.*\*/$", line)
-                    or code[0].startswith("#")
-                )
-            ):
-                yield "\n".join(comment), "\n".join(code)
-                comment, code, depth = [], [], 0
-        elif line.startswith("/*"):
-            title = SECTION.match(line)
-            comment = [] if title else [line]
-            if title:
-                yield title.group(1).strip(), None
-            while not line.endswith("*/"):
-                line = lines.pop(0)
-                comment.append(line)
-        elif comment:  # a comment of its own, before an empty line
-            yield "\n".join(comment), ""
-            comment = []
+    body, _, _ = body.partition("\n#ifdef __cplusplus\n")
+    for found in ENTRY.finditer(f"{body}\n"):
+        comment, code = found["comment"] or "", found["code"] or ""
+        if title := SECTION.match(comment):
+            yield title[1].strip(), None
+            comment = comment[title.end() :]
+        if comment.strip(" */\n") or code:
+            yield comment.strip("\n"), code.strip("\n")
 
 
 def escaped(text):
@@ -102,14 +87,8 @@ def declarations(path):
     """A header as Markdown, a part of a page for each of its sections."""
     with open(path, encoding="utf-8") as file:
         header = file.read()
-    entries, merged = list(entries_of(header)), []
-    for comment, code in entries:
-        if code and not comment and "_INIT" in code and code.startswith("#") and merged[-1][1]:
-            merged[-1] = (merged[-1][0], merged[-1][1] + "\n" + code)
-        else:
-            merged.append((comment, code))
     text = [markdown_of(header.partition("#ifndef")[0].rstrip()) + "\n"]
-    for comment, code in merged:
+    for comment, code in entries_of(header):
         if code is None:
             text.append(f"## {comment}\n")
         elif not code:
@@ -126,12 +105,10 @@ def note_names(root):
     for path in HEADERS:
         with open(os.path.join(root, path), encoding="utf-8") as file:
             for _, code in entries_of(file.read()):
-                if code and not (code.startswith("#") and "_INIT" in code):
+                if code:
                     _, _, name, _ = names_of(code)
-                    DECLARED.update(
-                        dict.fromkeys(re.findall(r"^  (HEED_\w+)", code, re.MULTILINE), name)
-                    )
-                    DECLARED[name] = name
+                    within = re.findall(r"^  (HEED_\w+)", code, re.MULTILINE)
+                    DECLARED.update(dict.fromkeys([*within, name], name))
 
 
 class Linked(SphinxTransform):
