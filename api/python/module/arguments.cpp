@@ -3,22 +3,19 @@
 namespace heed::python {
 namespace {
 
-/// The names as Python's strings, which keywords are compared with by address first.
-struct Interned {
-  std::vector<nb::object> names;
+/// Where each is in the table, by its name.
+struct Places {
+  nb::dict of;
 
-  Interned() {
-    for (const Argument& argument : kArguments)
-      names.push_back(nb::steal(PyUnicode_InternFromString(argument.name)));
+  Places() {
+    for (std::size_t i = 0; i < std::size(kArguments); ++i) of[kArguments[i].name] = i;
   }
 };
 
 const Argument* argument_named(nb::handle key) {
-  const std::vector<nb::object>& names = once<Interned>().names;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i].is(key)) return &kArguments[i];
-  for (const Argument& argument : kArguments)
-    if (PyUnicode_CompareWithASCIIString(key.ptr(), argument.name) == 0) return &argument;
+  PyObject* const place = PyDict_GetItemWithError(once<Places>().of.ptr(), key.ptr());
+  if (place != nullptr) return &kArguments[nb::cast<std::size_t>(nb::handle(place))];
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
   return nullptr;
 }
 

@@ -1,18 +1,8 @@
 #include "api/python/module/signature.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 namespace heed::python {
-namespace {
-
-std::string trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(' ');
-  if (begin == std::string_view::npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(' ') + 1 - begin));
-}
-
-}  // namespace
 
 void refuse_keyword(const char* function, nb::handle name, const nb::list& known) {
   const nb::object message =
@@ -21,40 +11,25 @@ void refuse_keyword(const char* function, nb::handle name, const nb::list& known
 }
 
 Signature::Signature(const std::string& of, const char* text) : of_(of) {
-  const std::string_view whole = text;
-  const std::size_t open = whole.find('(');
-  name_ = whole.substr(4, open - 4);
+  const nb::module_ ast = nb::module_::import_("ast");
+  const nb::object line = ast.attr("parse")((std::string(text) + ": ...").c_str()).attr("body")[0];
+  name_ = nb::str(line.attr("name")).c_str();
   called_ = name_ == "__init__" ? of : of.empty() ? name_ : of + "." + name_;
-  int depth = 0;
-  std::size_t begin = open + 1;
-  for (std::size_t at = begin; depth >= 0; ++at) {
-    const char c = whole.at(at);
-    if (c == '[' || c == '(') ++depth;
-    if (c == ']' || c == ')') --depth;
-    if (depth > 0 || (c != ',' && depth == 0)) continue;
-    add(trimmed(whole.substr(begin, at - begin)));
-    begin = at + 1;
-  }
-}
-
-void Signature::add(const std::string& text) {
-  if (text.empty() || text == "self") return;
-  if (text == "*") {
-    keywords_only_ = true;
-    return;
-  }
-  if (text.rfind("**", 0) == 0) {
-    others_ = true;
-    return;
-  }
-  const std::string name = text.substr(0, text.find_first_of(":="));
-  const std::size_t otherwise = text.rfind(" = ");
-  Parameter parameter = {nb::steal<nb::str>(PyUnicode_InternFromString(trimmed(name).c_str())), {}};
-  if (otherwise != std::string::npos)
-    parameter.otherwise =
-        nb::module_::import_("ast").attr("literal_eval")(text.substr(otherwise + 3).c_str());
-  parameters_.push_back(std::move(parameter));
-  if (!keywords_only_) positional_ = parameters_.size();
+  const auto add = [&](const nb::list& arguments, const nb::list& defaults) {
+    const std::size_t without = arguments.size() - defaults.size();
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      Parameter parameter = {nb::str(arguments[i].attr("arg")), {}};
+      if (parameter.name.equal(nb::str("self"))) continue;
+      const nb::object otherwise = i < without ? nb::none() : nb::object(defaults[i - without]);
+      if (!otherwise.is_none()) parameter.otherwise = ast.attr("literal_eval")(otherwise);
+      parameters_.push_back(std::move(parameter));
+    }
+  };
+  const nb::object arguments = line.attr("args");
+  add(nb::list(arguments.attr("args")), nb::list(arguments.attr("defaults")));
+  positional_ = parameters_.size();
+  add(nb::list(arguments.attr("kwonlyargs")), nb::list(arguments.attr("kw_defaults")));
+  others_ = !arguments.attr("kwarg").is_none();
 }
 
 nb::handle Signature::self(const nb::args& args, nb::handle type) const {

@@ -39,7 +39,6 @@ class Signature {
     nb::object otherwise;  // what it is unless given; invalid: it must be given
   };
 
-  void add(const std::string& text);
   [[noreturn]] void refuse_unknown(nb::handle name) const;
 
   friend class Given;
@@ -49,7 +48,6 @@ class Signature {
   std::string called_;  // in messages
   std::vector<Parameter> parameters_;
   std::size_t positional_ = 0;
-  bool keywords_only_ = false;  // from here on, while the text is read
   bool others_ = false;
 };
 
