@@ -366,9 +366,11 @@ def test_every_option_is_documented():
         assert set(inspect.signature(function).parameters) <= described(function)
     header = (Path(__file__).parents[2] / "api" / "heed_mpi.h").read_text()
     public = [getattr(heed.mpi, name) for name in heed.mpi.__all__]
+    methods = {"free", "describe", "choices", "times", "nodes", "edges"}
     for kind in (heed.mpi.Plan, heed.mpi.Graph):
-        public += [value for name, value in vars(kind).items() if not name.startswith("_")]
-    for function in filter(inspect.isfunction, public):
+        public += [getattr(kind, name) for name in methods & {*dir(kind)}]
+    for function in filter(inspect.isroutine, public):
+        assert "In C: heed_mpi_" in inspect.getdoc(function) or function is heed.mpi.library
         for name in re.findall(r"heed_\w+", inspect.getdoc(function).partition("In C:")[2]):
             assert re.search(rf"\b{name}\b", header), name
 

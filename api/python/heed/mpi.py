@@ -21,7 +21,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, Literal, Self, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -121,37 +121,16 @@ def place(
     return np.concatenate([np.arange(begin, begin + count) for begin, count in spans])
 
 
-class _Freed:
-    """What is freed, collectively, at the end of a with statement."""
-
-    _held: _heed.MpiPlan | _heed.MpiGraph
-
-    def free(self) -> None:
-        """Give back its communicator and memory; collective.
-
-        What nobody holds is freed too. Once MPI has been finalized there is nothing to free.
-        In C: heed_mpi_attention_plan_destroy, heed_mpi_graph_destroy.
-        """
-        self._held.free()
-
-    def __enter__(self) -> Self:
-        """Be freed at the end of a with statement."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Free it."""
-        self.free()
-
-
-class Plan(_Freed):
+class Plan(_heed.MpiPlan):
     """Attention over ranks made ready, by ``heed.mpi.plan``.
 
-    Calls take what the plan's maker did, as those of a ``heed.Plan`` do, and are collective.
+    Calls take what the plan's maker did, as those of a ``heed.Plan`` do, and are collective. So is
+    the end of a with statement, which frees it.
     """
 
-    def __init__(self, plan: _heed.MpiPlan, comm: MPI.Intracomm) -> None:
-        """Keep what heed.mpi.plan made."""
-        self._held: _heed.MpiPlan = plan
+    def __init__(self, library: _heed.MpiLibrary, comm: MPI.Intracomm, part: _heed.MpiPart) -> None:
+        """Of what heed.mpi.plan has read; collective."""
+        super().__init__(library, _handle(comm), part)
         self._comm = comm
 
     def __call__(
@@ -159,35 +138,7 @@ class Plan(_Freed):
     ) -> Any:
         """Compute what ``heed.mpi.attention`` would. In C: heed_mpi_attention_plan_run."""
         given = {"query": query, "key": key, "value": value, "out": out, **tensors}
-        return self._held.run(given, partial(_agreed, self._comm))
-
-    def describe(self) -> dict[str, object]:
-        """Tell how it computes.
-
-        Returns:
-            A dict of ``strategy`` ("ring", "heads", "grid" or "everywhere"), ``ranks``, ``rank``,
-            ``head_ranks`` that share heads, ``rounds``, ``flops``, ``bytes`` that this rank sends
-            in a call, ``workspace_bytes``. In C: heed_mpi_attention_plan_describe.
-        """
-        return self._held.describe()
-
-    def choices(self) -> list[dict[str, object]]:
-        """Tell what each number of ``head_ranks`` would cost the rank that it costs most.
-
-        Returns:
-            For each a dict of ``head_ranks``, ``chosen``, ``flops``, ``ring_bytes``,
-            ``heads_bytes`` and ``cost``. In C: heed_mpi_attention_plan_choice.
-        """
-        return self._held.choices()
-
-    def times(self) -> dict[str, float]:
-        """Tell what the latest call took on this rank.
-
-        Returns:
-            Seconds: ``run``, from call to return; ``compute`` and ``wait``, of those. All 0 before
-            the first call. In C: heed_mpi_attention_plan_times.
-        """
-        return self._held.times()
+        return _heed.run_over_ranks(self, given, partial(_agreed, self._comm))
 
 
 @spelled_out(ResultOptions, see="heed.mpi.attention")
@@ -209,7 +160,7 @@ def plan(query: Array, key: Array, value: Array, **options: Unpack[ResultOptions
     In C: heed_mpi_attention_plan_create.
     """
     comm, found, part = _part(named(locals()))
-    return Plan(_heed.MpiPlan(found, _handle(comm), part), comm)
+    return Plan(found, comm, part)
 
 
 @overload
@@ -314,11 +265,12 @@ def attention_backward(
     return gradients
 
 
-class Graph(_Freed):
+class Graph(_heed.MpiGraph):
     """A graph whose nodes are split over ranks, over which ``heed.mpi.graph_attention`` attends.
 
     A rank has the rows of its own nodes, in order of their numbers, and the edges that end there.
-    Which rows of others it needs is found out once, here; each call exchanges just those.
+    Which rows of others it needs is found out once, here; each call exchanges just those. The end
+    of a with statement, collective too, frees it.
     """
 
     def __init__(
@@ -356,37 +308,7 @@ class Graph(_Freed):
         found = _agreed(self._comm, library)
         given = sources, destinations, path, nodes, owners, duplicates, context
         agree = partial(_agreed, self._comm)
-        self._held: _heed.MpiGraph = _heed.MpiGraph(found, _handle(self._comm), agree, *given)
-
-    def describe(self) -> dict[str, int]:
-        """Tell what this rank has of it.
-
-        Returns:
-            A dict of ``nodes`` and ``edges`` of all ranks; of this one ``own_nodes``,
-            ``own_given``, what arrays over edges have rows for, ``own_edges`` that count,
-            ``inner_nodes`` and ``inner_edges``, computed while rows travel, ``remote_rows`` that
-            come and ``sent_rows`` that go in every step, ``senders`` and ``receivers`` of them,
-            ``bytes``. In C: heed_mpi_graph_describe.
-        """
-        return self._held.describe()
-
-    def nodes(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Tell which nodes this rank has, ascending: its rows. In C: heed_mpi_graph_nodes."""
-        nodes = np.empty(self.describe()["own_nodes"], np.int64)
-        self._held.nodes(nodes.ctypes.data)
-        return nodes
-
-    def edges(self) -> tuple[np.ndarray[Any, np.dtype[np.int64]], ...]:
-        """Tell which edges this rank has rows of: three arrays.
-
-        Returns:
-            ``sources`` and ``destinations``, and ``given``: each was the so-many-th of those that
-            all ranks brought, in order of ranks, or that the file has. In C: heed_mpi_graph_edges.
-        """
-        count = self.describe()["own_given"]
-        arrays = tuple(np.empty(count, np.int64) for _ in range(3))
-        self._held.edges(*(array.ctypes.data for array in arrays))
-        return arrays
+        super().__init__(found, _handle(self._comm), agree, *given)
 
 
 @overload
@@ -457,7 +379,7 @@ def graph_attention(
 
         _agreed(graph._comm, checked)
 
-    return graph._held.attention(given, agree)
+    return _heed.graph_attention_over_ranks(graph, given, agree)
 
 
 def _refuse_gradients(tensors: dict[str, Any]) -> None:

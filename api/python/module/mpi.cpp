@@ -497,15 +497,19 @@ class MpiGraph {
                    "receivers", info_.receivers, "bytes", info_.bytes);
   }
 
-  /// To memory for own nodes.
-  void nodes(std::uintptr_t to) const {
-    library_.check(library_.heed_mpi_graph_nodes(get(), reinterpret_cast<std::int64_t*>(to)));
+  /// Of own nodes.
+  nb::object nodes() const {
+    const Output rows = numbers(info_.own_nodes);
+    library_.check(library_.heed_mpi_graph_nodes(get(), numbers_of(rows)));
+    return rows.object;
   }
-  /// For own edges.
-  void edges(std::uintptr_t sources, std::uintptr_t destinations, std::uintptr_t given) const {
-    library_.check(library_.heed_mpi_graph_edges(get(), reinterpret_cast<std::int64_t*>(sources),
-                                                 reinterpret_cast<std::int64_t*>(destinations),
-                                                 reinterpret_cast<std::int64_t*>(given)));
+  /// Of own edges: sources, destinations, and which of those given they are.
+  nb::object edges() const {
+    const Output of[] = {numbers(info_.own_given), numbers(info_.own_given),
+                         numbers(info_.own_given)};
+    library_.check(library_.heed_mpi_graph_edges(get(), numbers_of(of[0]), numbers_of(of[1]),
+                                                 numbers_of(of[2])));
+    return nb::make_tuple(of[0].object, of[1].object, of[2].object);
   }
 
  private:
@@ -521,12 +525,40 @@ class MpiGraph {
     rows.edges_given = info_.own_given;
     return rows;
   }
+  static Output numbers(std::int64_t count) { return make_array({}, Element::kI64, {count}); }
+  static std::int64_t* numbers_of(const Output& made) {
+    return static_cast<std::int64_t*>(made.array.data);
+  }
 
   const MpiLibrary& library_;  // which is never freed
   std::shared_ptr<heed_context> context_;
   heed_mpi_graph* graph_ = nullptr;
   heed_mpi_graph_info info_ = HEED_MPI_GRAPH_INFO_INIT;
 };
+
+nb::object run_over_ranks(const MpiPlan& plan, nb::handle arguments, nb::handle agree) {
+  return plan.run(arguments, agree);
+}
+
+nb::object graph_attention(const MpiGraph& graph, nb::handle arguments, nb::handle agree) {
+  return graph.attention(arguments, agree);
+}
+
+/// What is freed, collectively, at the end of a with statement.
+template <class Type>
+void bind_freed(nb::class_<Type>& type) {
+  type.def("free", &Type::free,
+           R"(Gives back its communicator and memory; collective.
+
+What nobody holds is freed too. Once MPI has been finalized there is nothing to free.
+In C: heed_mpi_attention_plan_destroy, heed_mpi_graph_destroy.)")
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __enter__(self) -> typing.Self"))
+      .def(
+          "__exit__", [](Type& self, const nb::args&) { self.free(); },
+          nb::sig("def __exit__(self, *error: object) -> None"));
+}
 
 }  // namespace
 
@@ -552,7 +584,8 @@ void bind_mpi(nb::module_& module) {
       .def("gradients", &gradients_of,
            nb::sig("def gradients(self, library: MpiLibrary, over: tuple[int, int], "
                    "agree: object, /) -> typing.Any"));
-  nb::class_<MpiGraph>(module, "MpiGraph", "A graph of libheed_mpi; see heed.mpi.")
+  nb::class_<MpiGraph> graph(module, "MpiGraph", "A graph of libheed_mpi; see heed.mpi.");
+  graph
       .def(nb::init<const MpiLibrary&, const nb::tuple&, nb::handle, nb::handle, nb::handle,
                     nb::handle, nb::handle, nb::handle, nb::handle, nb::handle>(),
            nb::keep_alive<1, 2>(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(),
@@ -561,22 +594,44 @@ void bind_mpi(nb::module_& module) {
            nb::sig("def __init__(self, library: MpiLibrary, over: tuple[int, int], agree: object, "
                    "sources: object, destinations: object, path: object, nodes: object, "
                    "owners: object, duplicates: object, context: Context | None, /) -> None"))
-      .def("attention", &MpiGraph::attention,
-           nb::sig("def attention(self, arguments: object, agree: object, /) -> typing.Any"))
-      .def("describe", &MpiGraph::describe, nb::sig("def describe(self) -> dict[str, int]"))
-      .def("nodes", &MpiGraph::nodes, nb::arg("to"))
-      .def("edges", &MpiGraph::edges, nb::arg("sources"), nb::arg("destinations"), nb::arg("given"))
-      .def("free", &MpiGraph::free);
-  nb::class_<MpiPlan>(module, "MpiPlan", "A plan of libheed_mpi; see heed.mpi.")
-      .def(nb::init<const MpiLibrary&, const nb::tuple&, const MpiPart&>(), nb::keep_alive<1, 2>(),
+      .def("describe", &MpiGraph::describe, nb::sig("def describe(self) -> dict[str, int]"),
+           "What this rank has of it: nodes and edges of all ranks; of this one own_nodes, "
+           "own_given, what arrays over edges have rows for, own_edges that count, inner_nodes "
+           "and inner_edges, computed while rows travel, remote_rows that come and sent_rows that "
+           "go in every step, senders and receivers of them, bytes. In C: "
+           "heed_mpi_graph_describe.")
+      .def("nodes", &MpiGraph::nodes,
+           nb::sig("def nodes(self) -> numpy.typing.NDArray[numpy.int64]"),
+           "Which nodes this rank has, ascending: its rows. In C: heed_mpi_graph_nodes.")
+      .def("edges", &MpiGraph::edges,
+           nb::sig("def edges(self) -> tuple[numpy.typing.NDArray[numpy.int64], ...]"),
+           "Which edges this rank has rows of: sources and destinations, and given: each was the "
+           "so-many-th of those that all ranks brought, in order of ranks, or that the file has. "
+           "In C: heed_mpi_graph_edges.");
+  bind_freed(graph);
+  nb::class_<MpiPlan> plan(module, "MpiPlan", "A plan of libheed_mpi; see heed.mpi.");
+  plan.def(nb::init<const MpiLibrary&, const nb::tuple&, const MpiPart&>(), nb::keep_alive<1, 2>(),
            nb::sig("def __init__(self, library: MpiLibrary, over: tuple[int, int], "
                    "part: MpiPart, /) -> None"))
-      .def("run", &MpiPlan::run,
-           nb::sig("def run(self, arguments: object, agree: object, /) -> typing.Any"))
-      .def("describe", &MpiPlan::describe, nb::sig("def describe(self) -> dict[str, object]"))
-      .def("choices", &MpiPlan::choices, nb::sig("def choices(self) -> list[dict[str, object]]"))
-      .def("times", &MpiPlan::times, nb::sig("def times(self) -> dict[str, float]"))
-      .def("free", &MpiPlan::free);
+      .def("describe", &MpiPlan::describe, nb::sig("def describe(self) -> dict[str, object]"),
+           "How it computes: strategy (\"ring\", \"heads\", \"grid\" or \"everywhere\"), ranks, "
+           "rank, head_ranks that share heads, rounds, flops, bytes that this rank sends in a "
+           "call, workspace_bytes. In C: heed_mpi_attention_plan_describe.")
+      .def("choices", &MpiPlan::choices, nb::sig("def choices(self) -> list[dict[str, object]]"),
+           "What each number of head_ranks would cost the rank that it costs most: head_ranks, "
+           "chosen, flops, ring_bytes, heads_bytes and cost. In C: "
+           "heed_mpi_attention_plan_choice.")
+      .def("times", &MpiPlan::times, nb::sig("def times(self) -> dict[str, float]"),
+           "Seconds that the latest call took on this rank: run, from call to return; compute and "
+           "wait, of those. All 0 before the first call. In C: heed_mpi_attention_plan_times.");
+  bind_freed(plan);
+  internal(module,
+           "def run_over_ranks(plan: MpiPlan, arguments: object, agree: object) -> typing.Any",
+           &run_over_ranks);
+  internal(module,
+           "def graph_attention_over_ranks(graph: MpiGraph, arguments: object, agree: object) -> "
+           "typing.Any",
+           &graph_attention);
 }
 
 }  // namespace heed::python
