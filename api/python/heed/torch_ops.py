@@ -402,18 +402,23 @@ def _graph_of(
     return cast("heed.Graph", graph)
 
 
-def _graph_options(
+def _graph_call(
+    nodes: int,
+    reverse: bool,
     edge_data: Tensor | None,
     w_edge: Tensor | None,
     score_weights: Tensor | None,
     seed: Tensor | None,
+    edge_index: Tensor,
+    made_from: Tensor | None,
+    flipped: bool,
     score: str,
     slope: float,
     dropout: float,
-) -> dict[str, Any]:
-    """What heed.graph_attention calls the operator's options."""
+) -> tuple[heed.Graph, dict[str, Any]]:
+    """The graph, and what heed.graph_attention calls the operator's options."""
     dot = score == "dot"
-    return {
+    return _graph_of(edge_index, made_from, nodes, flipped, reverse), {
         "dropout": dropout,
         "seed": None if seed is None else int(seed),
         "edge_data": edge_data,
@@ -430,24 +435,13 @@ def attend_graph(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    edge_data: Tensor | None,
-    w_edge: Tensor | None,
-    score_weights: Tensor | None,
-    seed: Tensor | None,
-    edge_index: Tensor,
-    made_from: Tensor | None,
-    flipped: bool,
-    score: str,
-    slope: float,
-    dropout: float,
-    *,
+    *options: Any,
     reverse: bool = False,
     return_weights: bool = False,
 ) -> Any:
     """``heed.graph_attention`` of what the operator is given, past autograd."""
-    graph = _graph_of(edge_index, made_from, len(query), flipped, reverse)
-    options = _graph_options(edge_data, w_edge, score_weights, seed, score, slope, dropout)
-    found = heed.graph_attention(graph, query, key, value, return_weights=return_weights, **options)
+    graph, given = _graph_call(len(query), reverse, *options)
+    found = heed.graph_attention(graph, query, key, value, return_weights=return_weights, **given)
     _count("heed")
     return found
 
@@ -461,14 +455,14 @@ def _attend_graph_fake(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Te
 
 
 def _fill_graph_gradients(*args: Any) -> None:
-    grad_out, query, key, value, edge_data, w_edge, score_weights, seed, *how, made = args
-    edge_index, made_from, flipped, score, slope, dropout = how
+    grad_out, query, key, value, *options, made = args
+    graph, given = _graph_call(len(query), True, *options)
     grad_query, grad_key, grad_value, grad_edge_data, grad_w_edge, grad_score_weights, *_ = made
     if grad_out is None:
         grad_out = query.new_zeros(()).expand(*query.shape[:-1], value.shape[-1])
-    twice = score == "dot" and grad_w_edge is not False
+    twice = given["score"] == "dot" and grad_w_edge is not False
     found = heed.graph_attention_backward(
-        *(_graph_of(edge_index, made_from, len(query), flipped, True), query, key, value),
+        *(graph, query, key, value),
         grad_out=grad_out,
         grad_query=grad_query,
         grad_key=grad_key,
@@ -477,7 +471,7 @@ def _fill_graph_gradients(*args: Any) -> None:
         grad_w_edge_key=grad_w_edge,
         grad_w_edge_value=twice,
         grad_score_weights=grad_score_weights,
-        **_graph_options(edge_data, w_edge, score_weights, seed, score, slope, dropout),
+        **given,
     )
     if twice:  # the one matrix multiplies for keys and for values
         grad_w_edge += found.w_edge_value
