@@ -1,13 +1,14 @@
-// Random problems for the tests of the Python package, which load this library by ctypes. Each is
-// drawn, run through the C API, and said in JSON: what a function of Python is called with, and
-// what it must give, bit for bit. Arrays are said by their addresses, which live as long as the
-// problem.
-#include <cmath>
+// Random problems for the tests of the Python package. Each is drawn, run through the C API, and
+// said in Python: what a function is called with, and what it must give, bit for bit. Arrays lie
+// where C has them, as long as the problem lives.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
 #include <cstdint>
-#include <exception>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,75 +19,57 @@
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_forms.hpp"
 
+namespace nb = nanobind;
+
 namespace heed_test {
 namespace {
 
-// ---- JSON ----
-
-std::string said(double x) {
-  if (std::isnan(x)) return "NaN";
-  if (std::isinf(x)) return x > 0 ? "Infinity" : "-Infinity";
-  std::ostringstream text;
-  text.precision(17);
-  text << x;
-  return text.str();
-}
-std::string said(std::int64_t n) { return std::to_string(n); }
-std::string said(std::int32_t n) { return std::to_string(n); }
-std::string said(const std::string& text) { return text; }
-std::string word(const std::string& text) { return "\"" + text + "\""; }
-
 template <class T>
-std::string list(const std::vector<T>& all) {
-  std::string text;
-  for (const T& one : all) text += (text.empty() ? "" : ", ") + said(one);
-  return "[" + text + "]";
-}
-
-class Members {
- public:
-  void add(const std::string& name, const std::string& value) {
-    text_ += (text_.empty() ? "" : ", ") + word(name) + ": " + value;
-  }
-  template <class T>
-  void add_some(const std::string& name, const std::vector<T>& all) {
-    if (!all.empty()) add(name, list(all));
-  }
-  std::string object() const { return "{" + text_ + "}"; }
-
- private:
-  std::string text_;
-};
-
-std::string address(const void* data) {
-  return std::to_string(reinterpret_cast<std::uintptr_t>(data));
+void add_some(nb::dict& to, const char* name, const std::vector<T>& all) {
+  if (!all.empty()) to[name] = all;
 }
 
 // ---- Tensors ----
 
 using Order = std::vector<std::size_t>;  ///< which axes of a tensor an array has
 
-std::string array(const Tensor& tensor, const Order& axes) {
-  const Index bytes = format_of(tensor.dtype()).bytes;
-  std::vector<Index> shape;
-  std::vector<Index> strides;
+nb::dlpack::dtype numbers_of(std::uint32_t dtype) {
+  const std::string name = name_of_dtype(dtype);
+  const auto bits = static_cast<std::uint8_t>(8 * format_of(dtype).bytes);
+  using Code = nb::dlpack::dtype_code;
+  const Code code = name == "byte"                   ? Code::Bool
+                    : name == "i8"                   ? Code::Int
+                    : name == "bf16" || name == "f8" ? Code::UInt
+                                                     : Code::Float;
+  return {static_cast<std::uint8_t>(code), bits, 1};
+}
+
+/// Types that NumPy lacks are those of ml_dtypes.
+nb::object array(const Tensor& tensor, const Order& axes) {
+  std::vector<std::size_t> shape;
+  std::vector<std::int64_t> strides;
   for (const std::size_t axis : axes) {
-    shape.push_back(tensor.shape()[axis]);
-    strides.push_back(tensor.strides()[axis] * bytes);
+    shape.push_back(static_cast<std::size_t>(tensor.shape()[axis]));
+    strides.push_back(tensor.strides()[axis]);
   }
-  Members members;
-  members.add("address", address(tensor.data()));
-  members.add("dtype", word(name_of_dtype(tensor.dtype())));
-  members.add("shape", list(shape));
-  members.add("strides", list(strides));
-  return members.object();
+  const nb::ndarray<nb::numpy> seen(const_cast<void*>(static_cast<const void*>(tensor.data())),
+                                    shape.size(), shape.data(), nb::handle(), strides.data(),
+                                    numbers_of(tensor.dtype()));
+  const nb::object made = nb::cast(seen, nb::rv_policy::reference);
+  const std::string name = name_of_dtype(tensor.dtype());
+  if (name != "bf16" && name != "f8") return made;
+  const nb::module_ types = nb::module_::import_("ml_dtypes");
+  return made.attr("view")(types.attr(name == "f8" ? "float8_e4m3fn" : "bfloat16"));
 }
 
 /// The same without an axis for heads, which lie side by side.
-std::string flat(const std::string& array) { return "{\"flat\": " + array + "}"; }
+nb::object flat(const nb::object& array) {
+  const nb::object shape = array.attr("shape");
+  return array.attr("reshape")(shape[0], nb::object(shape[1]) * nb::object(shape[2]));
+}
 
 /// Zeroes what a run left as it was: so are rows of no sequence in new arrays of Python.
-std::string result(Tensor& tensor, const Order& axes) {
+nb::object result(Tensor& tensor, const Order& axes) {
   const Numbers numbers = tensor.numbers();
   std::size_t n = 0;
   tensor.each([&](const Axes& at) {
@@ -101,6 +84,16 @@ Order inputs_of(bool packed) { return packed ? Order{2, 3} : Order{0, 2, 3}; }
 
 // ---- What operations share ----
 
+template <class... Given>
+nb::object in_heed(const char* name, const Given&... given) {
+  return nb::module_::import_("heed").attr(name)(given...);
+}
+
+template <class Pointer>
+std::uintptr_t address(Pointer* of) {
+  return reinterpret_cast<std::uintptr_t>(of);
+}
+
 /// Outputs beside out, in the types and layouts that Python gives them.
 void want_as_python_does(Problem& p) {
   if (p.lse) p.want_lse();
@@ -110,16 +103,16 @@ void want_as_python_does(Problem& p) {
   if (p.column_sums) p.want_column_sums();
 }
 
-void say_offset(Members& call, const char* name, std::uint32_t kind, std::int64_t offset) {
-  if (kind == HEED_CAUSAL_TOP_LEFT) call.add(name, word("top_left"));
-  if (kind == HEED_CAUSAL_BOTTOM_RIGHT) call.add(name, word("bottom_right"));
-  if (kind == HEED_CAUSAL_OFFSET) call.add(name, said(offset));
+void say_offset(nb::dict& call, const char* name, std::uint32_t kind, std::int64_t offset) {
+  if (kind == HEED_CAUSAL_TOP_LEFT) call[name] = "top_left";
+  if (kind == HEED_CAUSAL_BOTTOM_RIGHT) call[name] = "bottom_right";
+  if (kind == HEED_CAUSAL_OFFSET) call[name] = offset;
 }
 
 /// An offset of causal is said by alignment, which is then none of its own.
-void say_causal(Members& call, const heed_attention_desc& d) {
+void say_causal(nb::dict& call, const heed_attention_desc& d) {
   if (d.causal == HEED_CAUSAL_OFFSET) {
-    call.add("causal", "true");
+    call["causal"] = true;
     say_offset(call, "alignment", d.causal, d.causal_offset);
   } else {
     say_offset(call, "causal", d.causal, 0);
@@ -127,108 +120,109 @@ void say_causal(Members& call, const heed_attention_desc& d) {
 }
 
 template <class AProblem>
-void say_dropout(Members& call, const AProblem& p) {
+void say_dropout(nb::dict& call, const AProblem& p) {
   if (p.desc.dropout == 0) return;
-  call.add("dropout", said(p.desc.dropout));
-  call.add("seed", list<std::int64_t>({static_cast<std::int64_t>(p.dropout_seed),
-                                       static_cast<std::int64_t>(p.dropout_offset)}));
+  call["dropout"] = p.desc.dropout;
+  call["seed"] = nb::make_tuple(static_cast<std::int64_t>(p.dropout_seed),
+                                static_cast<std::int64_t>(p.dropout_offset));
 }
 
 template <class Desc>
-void say_softmax(Members& call, const Desc& d) {
-  if (d.scale != 0) call.add("scale", said(d.scale));
-  if (d.softcap != 0) call.add("softcap", said(d.softcap));
-  if (d.temperature != 0) call.add("temperature", said(d.temperature));
-  if (d.hard != 0) call.add("hard", "true");
+void say_softmax(nb::dict& call, const Desc& d) {
+  if (d.scale != 0) call["scale"] = d.scale;
+  if (d.softcap != 0) call["softcap"] = d.softcap;
+  if (d.temperature != 0) call["temperature"] = d.temperature;
+  if (d.hard != 0) call["hard"] = true;
 }
 
 /// What heed.attention takes beside query, key and value, after a run.
-void say_options(Members& call, const Problem& p) {
+void say_options(nb::dict& call, const Problem& p) {
   const heed_attention_desc& d = p.desc;
-  const auto bound = [](std::int64_t keys) { return keys < 0 ? "null" : said(keys); };
+  const auto bound = [](std::int64_t keys) {
+    return keys < 0 ? nb::none() : nb::object(nb::int_(keys));
+  };
   say_causal(call, d);
   say_offset(call, "alignment", d.alignment, d.alignment_offset);
-  if (d.window != 0)
-    call.add("window", list<std::string>({bound(d.window_left), bound(d.window_right)}));
+  if (d.window != 0) call["window"] = nb::make_tuple(bound(d.window_left), bound(d.window_right));
   say_softmax(call, d);
   say_dropout(call, p);
-  if (p.mask) call.add("attn_mask", array(*p.mask, {0, 1, 2, 3}));
-  if (p.bias) call.add("bias", array(*p.bias, {0, 1, 2, 3}));
-  call.add_some("alibi_slopes", p.slopes.numbers);
-  call.add_some("sinks", p.sinks.numbers);
+  if (p.mask) call["attn_mask"] = array(*p.mask, {0, 1, 2, 3});
+  if (p.bias) call["bias"] = array(*p.bias, {0, 1, 2, 3});
+  add_some(call, "alibi_slopes", p.slopes.numbers);
+  add_some(call, "sinks", p.sinks.numbers);
   for (const IndexList& list : kIndexLists)
-    if (list.indices != &Problem::block_table) call.add_some(list.name, p.*list.indices);
-  if (d.packed_queries > 0) call.add("max_seqlen_q", said(d.query_length));
-  if (d.packed_keys > 0 || d.pages > 0) call.add("max_seqlen_k", said(d.key_length));
+    if (list.indices != &Problem::block_table) add_some(call, list.name, p.*list.indices);
+  if (d.packed_queries > 0) call["max_seqlen_q"] = d.query_length;
+  if (d.packed_keys > 0 || d.pages > 0) call["max_seqlen_k"] = d.key_length;
   if (p.function.call != nullptr)
-    call.add("score_function",
-             "{\"pointer\": " + address(reinterpret_cast<const void*>(p.function.call)) +
-                 ", \"user\": " + address(p.tiles.get()) + "}");
+    call["score_function"] =
+        nb::make_tuple(in_heed("ScoreFunction", address(p.function.call)), address(p.tiles.get()));
 }
 
-void ask(Members& call, const Problem& p) {
-  if (p.lse) call.add("return_lse", "true");
-  if (p.weights) call.add("return_weights", word(name_of_point(p.desc.weights_point)));
-  call.add_some("weight_rows", p.weight_rows);
-  if (p.column_sums) call.add("return_column_sums", "true");
+void ask(nb::dict& call, const Problem& p) {
+  if (p.lse) call["return_lse"] = true;
+  if (p.weights) call["return_weights"] = name_of_point(p.desc.weights_point);
+  add_some(call, "weight_rows", p.weight_rows);
+  if (p.column_sums) call["return_column_sums"] = true;
 }
 
-void give(Members& results, Problem& p) {
-  if (p.lse) results.add("lse", result(*p.lse, lse_of(p.desc.packed_queries > 0)));
-  if (p.weights) results.add("weights", result(*p.weights, {0, 1, 2, 3}));
-  if (p.column_sums) results.add("column_sums", result(*p.column_sums, {0, 1, 2}));
+void give(nb::dict& results, Problem& p) {
+  if (p.lse) results["lse"] = result(*p.lse, lse_of(p.desc.packed_queries > 0));
+  if (p.weights) results["weights"] = result(*p.weights, {0, 1, 2, 3});
+  if (p.column_sums) results["column_sums"] = result(*p.column_sums, {0, 1, 2});
 }
 
 /// Numbers for each row of keys or values of 8 bits, or one for all.
-void say_scales(Members& call, const char* name, const std::optional<Tensor>& scales,
+void say_scales(nb::dict& call, const char* name, const std::optional<Tensor>& scales,
                 std::uint32_t of, bool packed) {
   if (!scales) return;
-  const bool one = of == HEED_DTYPE_F8_E4M3;
-  call.add(name, one ? said(scales->get({0, 0, 0, 0}))
-                     : array(*scales, packed ? Order{2, 1} : Order{0, 1, 2}));
+  if (of == HEED_DTYPE_F8_E4M3)
+    call[name] = scales->get({0, 0, 0, 0});
+  else
+    call[name] = array(*scales, packed ? Order{2, 1} : Order{0, 1, 2});
 }
 
-void say_tensors(Members& call, const Problem& p) {
+void say_tensors(nb::dict& call, const Problem& p) {
   const bool packed = p.desc.packed_keys > 0;
-  call.add("query", array(p.query, rows_of(p.desc.packed_queries > 0)));
-  call.add("key", array(p.key, rows_of(packed)));
-  call.add("value", array(p.value, rows_of(packed)));
+  call["query"] = array(p.query, rows_of(p.desc.packed_queries > 0));
+  call["key"] = array(p.key, rows_of(packed));
+  call["value"] = array(p.value, rows_of(packed));
   say_scales(call, "key_scales", p.key_scales, p.key.dtype(), packed);
   say_scales(call, "value_scales", p.value_scales, p.value.dtype(), packed);
   if (p.desc.pages == 0) return;
-  std::vector<std::string> rows;
+  std::vector<std::vector<std::int32_t>> rows;
   const auto stride = static_cast<std::ptrdiff_t>(block_table_stride_of(p.desc));
   const auto width = static_cast<std::ptrdiff_t>(block_table_width_of(p.desc));
   for (std::ptrdiff_t b = 0; b < p.desc.batch; ++b) {
     const auto begin = p.block_table.begin() + b * stride;
-    rows.push_back(list(std::vector<std::int32_t>(begin, begin + width)));
+    rows.emplace_back(begin, begin + width);
   }
-  call.add("block_table", list(rows));
+  call["block_table"] = rows;
 }
 
-void say_matrix(Members& call, const std::string& name, const std::string& matrix,
+void say_matrix(nb::dict& call, const std::string& name, const nb::object& matrix,
                 const std::optional<Tensor>& bias, bool prepared) {
-  const std::string numbers = bias ? array(*bias, {3}) : "null";
-  call.add("w_" + name, prepared ? "{\"weights\": [" + matrix + ", " + numbers + "]}" : matrix);
-  if (bias && !prepared) call.add("b_" + name, numbers);
+  const nb::object numbers = bias ? array(*bias, {3}) : nb::none();
+  call[("w_" + name).c_str()] = prepared ? in_heed("Weights", matrix, numbers) : matrix;
+  if (bias && !prepared) call[("b_" + name).c_str()] = numbers;
 }
 
-void say_block(Members& call, const Block& b) {
+void say_block(nb::dict& call, const Block& b) {
   const heed_attention_desc& d = b.attention.desc;
   const bool heads_apart = b.combine() == HEED_COMBINE_TENSOR;
-  call.add("query", array(b.input_query, inputs_of(d.packed_queries > 0)));
-  if (b.input_key) call.add("key", array(*b.input_key, inputs_of(d.packed_keys > 0)));
+  call["query"] = array(b.input_query, inputs_of(d.packed_queries > 0));
+  if (b.input_key) call["key"] = array(*b.input_key, inputs_of(d.packed_keys > 0));
   say_matrix(call, "query", array(b.w_query.tensor, {2, 3}), b.w_query.bias, b.w_query.prepared);
   say_matrix(call, "key", array(b.w_key.tensor, {2, 3}), b.w_key.bias, b.w_key.prepared);
   say_matrix(call, "value", array(b.w_value.tensor, {2, 3}), b.w_value.bias, b.w_value.prepared);
   if (b.w_out)
     say_matrix(call, "out", array(b.w_out->tensor, heads_apart ? Order{0, 2, 3} : Order{2, 3}),
                b.w_out->bias, b.w_out->prepared);
-  call.add("heads", said(d.query_heads));
-  call.add("key_heads", said(b.key_heads()));
+  call["heads"] = d.query_heads;
+  call["key_heads"] = b.key_heads();
   const bool as_they_are = b.combine() == HEED_COMBINE_HEADS;  // in Python without w_out
-  call.add("combine", word(as_they_are ? "concat" : name_of_combine(b.combine())));
-  call.add_some("head_weights", b.head_weights.numbers);
+  call["combine"] = as_they_are ? "concat" : name_of_combine(b.combine());
+  add_some(call, "head_weights", b.head_weights.numbers);
 }
 
 /// Of an input, and of its gradient: biases of edges are of all heads, or one number for them.
@@ -253,47 +247,48 @@ void settle_edge_bias(GraphProblem& p) {
 }
 
 /// A result, or its gradient: heads lie side by side where data does.
-std::string like_out(const GraphProblem& p, const Tensor& tensor) {
+nb::object like_out(const GraphProblem& p, const Tensor& tensor) {
   if (out_heads_of(p.desc) == 1 && p.desc.combine != HEED_COMBINE_CONCAT)
     return array(tensor, {2, 3});
-  const std::string all = array(tensor, {2, 1, 3});
+  const nb::object all = array(tensor, {2, 1, 3});
   return p.query ? all : flat(all);
 }
 
-void say_graph(Members& call, const GraphProblem& p) {
+void say_graph(nb::dict& call, const GraphProblem& p) {
   const bool rows = p.form.rows;
-  Members graph;
-  graph.add("sources", list(p.edges.sources));
+  nb::dict graph;
+  graph["sources"] = p.edges.sources;
   if (rows)
-    graph.add("offsets", list(GraphArrays(p.edges, p.form).ends));
+    graph["offsets"] = GraphArrays(p.edges, p.form).ends;
   else
-    graph.add("destinations", list(p.edges.destinations));
-  if (!rows) graph.add("nodes", said(p.edges.nodes));
-  if (p.edges.source_nodes > 0) graph.add("source_nodes", said(p.edges.source_nodes));
-  graph.add("duplicates", word(p.edges.unique ? "remove" : "keep"));
-  call.add("graph", "{\"graph\": " + graph.object() + "}");
+    graph["destinations"] = p.edges.destinations;
+  if (!rows) graph["nodes"] = p.edges.nodes;
+  if (p.edges.source_nodes > 0) graph["source_nodes"] = p.edges.source_nodes;
+  graph["duplicates"] = p.edges.unique ? "remove" : "keep";
+  call["graph"] = graph;
   for (std::size_t of = 0; of < kGraphOut; ++of) {
     if (!p.at(of)) continue;
-    const std::string name = graph_tensor(of).name, tensor = array(*p.at(of), axes_of(p, of));
+    const std::string name = graph_tensor(of).name;
+    const nb::object tensor = array(*p.at(of), axes_of(p, of));
     if (of >= kGraphWQuery && of <= kGraphWValue)
       say_matrix(call, name.substr(2), tensor, p.at(of - kGraphWQuery + kGraphBQuery),
                  p.prepared[of - kGraphWQuery]);
     else if (of < kGraphBQuery || of > kGraphBValue)
-      call.add(name, tensor);
+      call[name.c_str()] = tensor;
   }
-  if (!p.query) call.add("heads", said(p.desc.heads));
+  if (!p.query) call["heads"] = p.desc.heads;
   say_softmax(call, p.desc);
-  call.add("combine", word(name_of_combine(p.desc.combine)));
+  call["combine"] = name_of_combine(p.desc.combine);
   constexpr const char* kScores[] = {"dot", "sum", "additive"};
   constexpr const char* kActivations[] = {"identity", "leaky_relu", "tanh"};
   if (p.desc.score != HEED_SCORE_DOT) {
-    call.add("score", word(kScores[p.desc.score]));
-    call.add("activation", word(kActivations[p.desc.activation]));
-    if (p.desc.activation == HEED_ACTIVATION_LEAKY_RELU) call.add("slope", said(p.desc.slope));
+    call["score"] = kScores[p.desc.score];
+    call["activation"] = kActivations[p.desc.activation];
+    if (p.desc.activation == HEED_ACTIVATION_LEAKY_RELU) call["slope"] = p.desc.slope;
   }
   say_dropout(call, p);
-  if (p.desc.residual != 0) call.add("residual", "true");
-  if (p.desc.steps > 1) call.add("steps", said(p.desc.steps));
+  if (p.desc.residual != 0) call["residual"] = true;
+  if (p.desc.steps > 1) call["steps"] = p.desc.steps;
 }
 
 /// The gradients that were drawn, but contiguous and not added to anything.
@@ -307,21 +302,20 @@ void want_plainly(AProblem& p) {
 
 /// `axes_of(gradient)` says which axes it has in Python.
 template <class AProblem, class AxesOf>
-void give_gradients(Members& results, AProblem& p, AxesOf&& axes_of) {
+void give_gradients(nb::dict& results, AProblem& p, AxesOf&& axes_of) {
   for (const auto of : p.all()) {
     if (!p.gradients[of]) continue;
     std::string name = name_of(of);
     if (name.rfind("input_", 0) == 0) name = name.substr(6);
     if (name == "slopes") name = "alibi_slopes";
     const bool number = name == "scale" || name == "temperature";
-    results.add(name, result(*p.gradients[of], number ? Order{} : axes_of(of)));
+    results[name.c_str()] = result(*p.gradients[of], number ? Order{} : axes_of(of));
   }
 }
 
-void say_score_gradient(Members& call, const Problem& p) {
+void say_score_gradient(nb::dict& call, const Problem& p) {
   if (p.function.call != nullptr)
-    call.add("score_gradient",
-             "{\"pointer\": " + address(reinterpret_cast<const void*>(p.function.gradient)) + "}");
+    call["score_gradient"] = in_heed("ScoreGradient", address(p.function.gradient));
 }
 
 // Python gives an axis of one element the stride 0, whatever it was: then sums over rows and
@@ -353,13 +347,12 @@ auto without_single(std::uint64_t seed, Draw&& draw) {
 class Drawn {
  public:
   virtual ~Drawn() = default;
-  std::string text() const {
-    return "{\"arguments\": " + call.object() + ", \"results\": " + results.object() +
-           ", \"line\": " + word(line) + "}";
+  nb::tuple said(const std::string& operation) const {
+    return nb::make_tuple(operation + ": " + line, call, results);
   }
 
  protected:
-  Members call, results;
+  nb::dict call, results;
   std::string line;
 };
 
@@ -371,7 +364,7 @@ struct Attention : Drawn {
     say_tensors(call, p);
     say_options(call, p);
     ask(call, p);
-    results.add("out", result(p.out, rows_of(p.desc.packed_queries > 0)));
+    results["out"] = result(p.out, rows_of(p.desc.packed_queries > 0));
     give(results, p);
     line = line_of(p);
   }
@@ -389,10 +382,10 @@ struct AttentionBackward : Drawn {
     say_tensors(call, p.forward);
     say_options(call, p.forward);
     say_score_gradient(call, p.forward);
-    call.add("out", array(p.forward.out, rows_of(packed_q)));
-    call.add("lse", array(*p.forward.lse, lse_of(packed_q)));
-    call.add("grad_out", array(p.grad_out, rows_of(packed_q)));
-    if (p.grad_lse) call.add("grad_lse", array(*p.grad_lse, lse_of(packed_q)));
+    call["out"] = array(p.forward.out, rows_of(packed_q));
+    call["lse"] = array(*p.forward.lse, lse_of(packed_q));
+    call["grad_out"] = array(p.grad_out, rows_of(packed_q));
+    if (p.grad_lse) call["grad_lse"] = array(*p.grad_lse, lse_of(packed_q));
     give_gradients(results, p, [&](GradientOf of) {
       if (of == kGradQuery) return rows_of(packed_q);
       if (of == kGradKey || of == kGradValue) return rows_of(packed_k);
@@ -410,7 +403,7 @@ struct Multihead : Drawn {
     say_block(call, b);
     say_options(call, b.attention);
     ask(call, b.attention);
-    results.add("out", result(b.out, inputs_of(b.attention.desc.packed_queries > 0)));
+    results["out"] = result(b.out, inputs_of(b.attention.desc.packed_queries > 0));
     give(results, b.attention);
     line = line_of(b);
   }
@@ -427,8 +420,8 @@ struct MultiheadBackward : Drawn {
     say_block(call, p.block);
     say_options(call, attention);
     say_score_gradient(call, attention);
-    call.add("grad_out", array(p.grad_out, inputs_of(packed_q)));
-    if (p.grad_lse) call.add("grad_lse", array(*p.grad_lse, lse_of(packed_q)));
+    call["grad_out"] = array(p.grad_out, inputs_of(packed_q));
+    if (p.grad_lse) call["grad_lse"] = array(*p.grad_lse, lse_of(packed_q));
     give_gradients(results, p, [&](BlockGradientOf of) {
       if (of == kBlockInputQuery) return inputs_of(packed_q);
       if (of == kBlockInputKey) return inputs_of(attention.desc.packed_keys > 0);
@@ -452,11 +445,11 @@ struct GraphAttention : Drawn {
     }
     p.run(make_context(nullptr));
     say_graph(call, p);
-    if (p.lse) call.add("return_lse", "true");
-    if (p.weights) call.add("return_weights", "true");
-    results.add("out", like_out(p, *p.out));
-    if (p.lse) results.add("lse", result(*p.lse, {2, 1}));
-    if (p.weights) results.add("weights", result(*p.weights, {2, 1}));
+    if (p.lse) call["return_lse"] = true;
+    if (p.weights) call["return_weights"] = true;
+    results["out"] = like_out(p, *p.out);
+    if (p.lse) results["lse"] = result(*p.lse, {2, 1});
+    if (p.weights) results["weights"] = result(*p.weights, {2, 1});
     line = line_of(p);
   }
   GraphProblem p;
@@ -473,8 +466,8 @@ struct GraphAttentionBackward : Drawn {
       p.want(kGraphEdgeBias);  // in Python float64 where all is, and nowhere else
     p.run(make_context(nullptr));
     say_graph(call, p.forward);
-    call.add("grad_out", like_out(p.forward, p.grad_out));
-    if (p.grad_lse) call.add("grad_lse", array(*p.grad_lse, {2, 1}));
+    call["grad_out"] = like_out(p.forward, p.grad_out);
+    if (p.grad_lse) call["grad_lse"] = array(*p.grad_lse, {2, 1});
     give_gradients(results, p, [&](GraphGradientOf of) { return axes_of(p.forward, of); });
     line = line_of(p);
   }
@@ -490,14 +483,14 @@ struct Merging : Drawn, private Draw {
         if (one_in(4)) lse.set(at, -kInfinity);
       });
     m.run_all(make_context(nullptr));
-    std::vector<std::string> pairs;
+    nb::list pairs;
     for (std::size_t k = 0; k < m.outs.size(); ++k)
-      pairs.push_back(
-          list<std::string>({array(m.outs[k], rows_of(packed)), array(m.lses[k], lse_of(packed))}));
-    call.add("parts", list(pairs));
-    if (packed) call.add("packed", "true");
-    results.add("out", array(m.out, rows_of(packed)));
-    results.add("lse", array(m.lse, lse_of(packed)));
+      pairs.append(
+          nb::make_tuple(array(m.outs[k], rows_of(packed)), array(m.lses[k], lse_of(packed))));
+    call["parts"] = pairs;
+    if (packed) call["packed"] = true;
+    results["out"] = array(m.out, rows_of(packed));
+    results["lse"] = array(m.lse, lse_of(packed));
     line = line_of(m);
   }
   Merge draw() {
@@ -534,18 +527,12 @@ Draw drawer_of(const std::string& operation) {
 }  // namespace
 }  // namespace heed_test
 
-/// Draws, runs and says a problem of an operation of Python, which lives until the next one; or
-/// says
-/// {"error": why not}.
-extern "C" __attribute__((visibility("default"))) const char* heed_test_draw(const char* operation,
-                                                                             std::uint64_t seed) {
-  static std::unique_ptr<heed_test::Drawn> latest;
-  static std::string text;
-  try {
-    latest = heed_test::drawer_of(operation)(seed);
-    text = latest->text();
-  } catch (const std::exception& error) {
-    text = "{\"error\": " + heed_test::word(error.what()) + "}";
-  }
-  return text.c_str();
+NB_MODULE(heed_python_problems, module) {
+  nb::set_leak_warnings(false);  // the latest problem lives as long as the process
+  module.def("draw", [](const std::string& operation, std::uint64_t seed) {
+    // What it is called with and must give lives until the next one is drawn.
+    static std::unique_ptr<heed_test::Drawn>* const latest = new std::unique_ptr<heed_test::Drawn>;
+    *latest = heed_test::drawer_of(operation)(seed);
+    return (*latest)->said(operation + " " + std::to_string(seed));
+  });
 }
