@@ -415,7 +415,8 @@ typedef enum heed_weights_point {
  * depends on args.dropout_seed and args.dropout_offset, and on the batch, query head, row and key
  * of the pair, these two within their sequence: on nothing else, so that gradients of the same seed
  * and offset are those of the same mask. heed_dropout_mask shows it. A row whose keys are all
- * dropped is 0.
+ * dropped is 0. Some heads, rows or keys of a larger problem have its mask where
+ * args.dropout_origin says at which of them they begin.
  */
 typedef struct heed_attention_desc {
   uint32_t struct_size;
@@ -537,11 +538,14 @@ typedef struct heed_attention_args {
                                 number of keys; NULL: 0 */
   uint64_t dropout_seed;     /* any; only with desc.dropout, else 0 */
   uint64_t dropout_offset;   /* any, another for every call of a seed; likewise */
+  const int64_t* dropout_origin; /* [4], the place in a larger problem at which this one begins:
+                                    batch, query head, row and key, each 0 to 2^40; only with
+                                    desc.dropout. NULL: 0 */
 } heed_attention_args;
-#define HEED_ATTENTION_ARGS_INIT                                                              \
-  {                                                                                           \
-    (uint32_t)sizeof(heed_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0    \
+#define HEED_ATTENTION_ARGS_INIT                                                                 \
+  {                                                                                              \
+    (uint32_t)sizeof(heed_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,    \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL \
   }
 
 /* ---- Dense attention: plan and run --------------------------------------------------------- */
@@ -1428,6 +1432,7 @@ typedef enum heed_activation {
  *
  * Dropout is that of dense attention, where heads take the place of keys: row e mod 2^32 of head
  * e / 2^32 of heed_dropout_mask, for the e-th edge given, has its heads for keys; the batch is 0.
+ * Some edges of a larger graph have its mask where args.dropout_edges says which of them they are.
  * Every step after the first has an offset that is 1 more. lse and weights do not know of it. */
 typedef struct heed_graph_attention_desc {
   uint32_t struct_size;
@@ -1498,15 +1503,17 @@ typedef struct heed_graph_attention_args {
   void* out;                /* may be data where layout and type are the same */
   void* lse;                /* of the last step; NULL: not wanted */
   void* weights;            /* of the last step; NULL: not wanted */
-  const void* score_weights; /* Real [heads, features], a; only with HEED_SCORE_ADDITIVE */
-  uint64_t dropout_seed;     /* any; only with desc.dropout, else 0 */
-  uint64_t dropout_offset;   /* any, another for every call of a seed; likewise */
+  const void* score_weights;    /* Real [heads, features], a; only with HEED_SCORE_ADDITIVE */
+  uint64_t dropout_seed;        /* any; only with desc.dropout, else 0 */
+  uint64_t dropout_offset;      /* any, another for every call of a seed; likewise */
+  const int64_t* dropout_edges; /* [edges given], the number of each in a larger graph; only with
+                                   desc.dropout. NULL: 0, 1, 2, ... */
 } heed_graph_attention_args;
 #define HEED_GRAPH_ATTENTION_ARGS_INIT                                                            \
   {                                                                                               \
     (uint32_t)sizeof(heed_graph_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL,     \
         NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-        0, 0                                                                                      \
+        0, 0, NULL                                                                                \
   }
 
 typedef struct heed_graph_attention_plan heed_graph_attention_plan;

@@ -1,6 +1,7 @@
 // The C boundary of attention over MPI, and over graphs.
 #include "api/heed_mpi.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -224,12 +225,11 @@ heed_status heed_mpi_graph_edges(const heed_mpi_graph* graph, int64_t* sources,
                                  int64_t* destinations, int64_t* given) {
   return guarded([&] {
     const RankGraph& g = ranks_of(graph);
-    for (const heed::mpi::Edge& edge : g.edges) {
-      if (sources != nullptr) *sources++ = g.known[static_cast<std::size_t>(edge.source)];
-      if (destinations != nullptr)
-        *destinations++ = g.known[static_cast<std::size_t>(edge.destination)];
-      if (given != nullptr) *given++ = edge.given;
-    }
+    const auto node = [&](std::int32_t row) { return g.known[static_cast<std::size_t>(row)]; };
+    if (sources != nullptr) std::transform(g.sources.begin(), g.sources.end(), sources, node);
+    if (destinations != nullptr)
+      std::transform(g.destinations.begin(), g.destinations.end(), destinations, node);
+    if (given != nullptr) std::copy(g.numbers.begin(), g.numbers.end(), given);
   });
 }
 

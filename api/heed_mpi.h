@@ -91,6 +91,9 @@ typedef enum heed_mpi_tensors {
  * each sequence, and key lengths are one per sequence. `attention` has a batch of 1 and
  * packed_queries and packed_keys of 0, whatever the rows of a shard belong to.
  *
+ * Dropout goes by the batch or sequence, head, row and key of the whole: what is dropped does not
+ * depend on how rows are split, and is what heed_attention drops.
+ *
  * Not over ranks, HEED_STATUS_UNSUPPORTED: pages, keys and values of 8 bits, hard attention, score
  * functions, weights and column sums; bottom-right positions with HEED_MPI_KEY_LENGTHS, which runs
  * tell and plans would need: a packed batch has lengths that its plan knows. */
@@ -181,10 +184,10 @@ HEED_API heed_status heed_mpi_attention_plan_workspace(const heed_mpi_attention_
                                                        size_t* bytes);
 
 /* Collective. args as of heed_attention, of this rank's shard; what desc.tensors names must be
- * given, and nothing else. Slopes, sinks and key lengths (of the whole sequences) are the same on
- * all ranks. lse may be wanted by some ranks alone. A rank with HEED_VERBOSE=1 in its environment
- * when the plan was made prints a line: the time it computed, the time it waited, the bytes it
- * sent. */
+ * given, and nothing else. Slopes, sinks, key lengths (of the whole sequences), and seed and offset
+ * of dropout are the same on all ranks. lse may be wanted by some ranks alone. A rank with
+ * HEED_VERBOSE=1 in its environment when the plan was made prints a line: the time it computed, the
+ * time it waited, the bytes it sent. */
 HEED_API heed_status heed_mpi_attention_plan_run(const heed_mpi_attention_plan* plan,
                                                  const heed_attention_args* args, void* workspace,
                                                  size_t workspace_bytes);
@@ -370,8 +373,8 @@ typedef struct heed_mpi_graph_attention_plan heed_mpi_graph_attention_plan;
 /* Collective, as are the next except describe. All that heed_graph_attention computes, of this
  * rank's rows: desc is as there, of own nodes and edges, and the same on all ranks except strides
  * and the types of tensors over edges. Results have the bits of heed_graph_attention over the whole
- * graph on one process of the same instruction set, however nodes are split. The plan holds the
- * graph. */
+ * graph on one process of the same instruction set, however nodes are split. With dropout, too: an
+ * edge has the number that heed_mpi_graph_edges gives. The plan holds the graph. */
 HEED_API heed_status heed_mpi_graph_attention_plan_create(const heed_context* context,
                                                           const heed_mpi_graph* graph,
                                                           const heed_graph_attention_desc* desc,

@@ -20,6 +20,7 @@ set(HEED_MPI_SOURCES
 # What a shared heed keeps to itself.
 set(HEED_MPI_OWN_RUNTIME
   engine/runtime/error.cpp
+  engine/tensor/dropout.cpp
   engine/tensor/layout.cpp)
 
 # heed_add_mpi_library(<name> <mpi>): linked to the imported library <mpi>.

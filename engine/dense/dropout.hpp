@@ -11,7 +11,9 @@ template <class Real>
 class Dropout {
  public:
   explicit Dropout(const AttentionThread<Real>& on)
-      : on_(on), mask_(on.problem.dropout, on.args.dropout_seed, on.args.dropout_offset) {}
+      : on_(on), mask_(on.problem.dropout, on.args.dropout_seed, on.args.dropout_offset) {
+    if (on.args.dropout_origin != nullptr) std::copy_n(on.args.dropout_origin, 4, origin_);
+  }
 
   bool drops() const { return mask_.threshold > 0; }
 
@@ -25,15 +27,15 @@ class Dropout {
     std::uint32_t rows[kMaxPanel] = {};
     std::uint32_t heads[kMaxPanel] = {};
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-      rows[i] = static_cast<std::uint32_t>(row);
-      heads[i] = static_cast<std::uint32_t>(head);
+      rows[i] = static_cast<std::uint32_t>(origin_[2] + row);
+      heads[i] = static_cast<std::uint32_t>(origin_[1] + head);
     });
     const DroppedPairs pairs = {{mask_.key[0], mask_.key[1]},
                                 mask_.threshold,
-                                static_cast<std::uint32_t>(on_.sequence.batch),
+                                static_cast<std::uint32_t>(origin_[0] + on_.sequence.batch),
                                 rows,
                                 heads,
-                                static_cast<std::uint64_t>(block.begin)};
+                                static_cast<std::uint64_t>(origin_[3] + block.begin)};
     alignas(kAlignment) Real dropped[kMaxPanel] = {};
     on_.kernels.panels.drop(panel.vectors, pairs, needed, from, factor, to,
                             row_sum == nullptr ? nullptr : dropped);
@@ -43,6 +45,7 @@ class Dropout {
  private:
   const AttentionThread<Real> on_;
   const DropoutMask mask_;
+  std::int64_t origin_[4] = {};  ///< the batch, head, row and key of the first
 };
 
 }  // namespace heed

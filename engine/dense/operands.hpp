@@ -75,6 +75,7 @@ inline Axes sequence_axes(const Problem& p) { return vector_axes(p.batch); }
 inline Axes offset_axes(const Problem& p) { return vector_axes(p.batch + 1); }
 inline Axes head_axes(const Problem& p) { return vector_axes(p.query_heads); }
 inline Axes listed_axes(const Problem& p) { return vector_axes(p.weight_rows); }
+inline Axes origin_axes(const Problem&) { return vector_axes(4); }
 inline Axes table_axes(const Problem& p) {
   const bool empty = p.pages == 0 || p.batch == 0;
   return vector_axes(empty ? 0
@@ -87,6 +88,8 @@ using AttentionCondition = Condition<Problem>;
 inline constexpr AttentionCondition kSoft = {[](const Problem& p) { return !p.hard; },
                                              "with desc.hard, which has no denominator",
                                              AttentionCondition::kResolved};
+inline constexpr AttentionCondition kDrops = {[](const Problem& p) { return p.dropout > 0; },
+                                              "with desc.dropout 0"};
 inline constexpr AttentionCondition kKeysAreScaled = {
     [](const Problem& p) { return is_scaled(p.key.type); },
     "unless desc.key.dtype is HEED_DTYPE_I8 (5) or HEED_DTYPE_F8_E4M3 (6)"};
@@ -130,6 +133,7 @@ inline constexpr Operand<Problem> kAttentionOperands[] = {
     option(VECTOR(alibi_slopes), head_axes),
     option(VECTOR(sinks), head_axes).only(kSoft),
     option(VECTOR(weight_rows), listed_axes),
+    option(VECTOR(dropout_origin), origin_axes).only(kDrops),
     wanted(TENSOR(lse), lse_axes).with(Types::kDenominator).only(kSoft),
     output(TENSOR(weights), weight_axes).only(kWeightsAsked).not_told(),
     output(TENSOR(column_sums), column_axes).only(kColumnsAsked).not_told(),

@@ -265,6 +265,7 @@ void check_options(const Problem& p, const heed_attention_args& args) {
         "desc.key_length %lld; distances over different lengths need a heed_alignment, 1 to 3",
         lld(p.query_length), lld(p.key_length));
   check_seeds(p.dropout, args.dropout_seed, args.dropout_offset);
+  check_origin(args.dropout_origin);
   if (args.score_function == nullptr && args.score_user != nullptr)
     refuse("args.score_user is given; it must be NULL without args.score_function");
 }

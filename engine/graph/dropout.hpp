@@ -13,6 +13,7 @@ class EdgeDropout {
  public:
   explicit EdgeDropout(const GraphStep& step)
       : panels_(kernels_of<Real>(*step.plan.context->kernels).panels),
+        numbers_(step.args.dropout_edges),
         mask_(step.plan.problem.dropout, step.args.dropout_seed,
               step.args.dropout_offset + static_cast<std::uint64_t>(step.index)) {}
 
@@ -30,8 +31,8 @@ class EdgeDropout {
       std::uint32_t lower[kMaxPanel] = {};
       std::uint32_t upper[kMaxPanel] = {};
       for (std::size_t e = 0; e < edges; ++e) {
-        const auto edge = static_cast<std::uint64_t>(
-            order.given(batch.begin + static_cast<std::int64_t>(first + e)));
+        const std::int64_t given = order.given(batch.begin + static_cast<std::int64_t>(first + e));
+        const auto edge = static_cast<std::uint64_t>(numbers_ == nullptr ? given : numbers_[given]);
         lower[e] = static_cast<std::uint32_t>(edge);
         upper[e] = static_cast<std::uint32_t>(edge >> 32);
       }
@@ -54,6 +55,7 @@ class EdgeDropout {
 
  private:
   const PanelKernels<Real>& panels_;
+  const std::int64_t* const numbers_;  ///< of edges given, in a larger graph; nullptr: their places
   const DropoutMask mask_;
 };
 

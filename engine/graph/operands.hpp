@@ -37,6 +37,7 @@ inline Axes lse_axes(const GraphProblem& p) { return rows_of_nodes(p.nodes, p.he
 inline Axes edge_data_axes(const GraphProblem& p) { return rows_of_edges(p, 1, p.edge_width); }
 inline Axes edge_number_axes(const GraphProblem& p) { return rows_of_edges(p, p.heads, 1); }
 inline Axes head_axes(const GraphProblem& p) { return vector_axes(p.heads); }
+inline Axes listed_axes(const GraphProblem& p) { return vector_axes(p.edges_given); }
 
 /// From data, and from edge data, to all heads of keys (and queries) or values. Nodes have one
 /// matrix, or one each.
@@ -82,6 +83,8 @@ inline constexpr GraphCondition kWeighsHeads = {
 inline constexpr GraphCondition kWeighsFeatures = {
     [](const GraphProblem& p) { return p.score == HEED_SCORE_ADDITIVE; },
     "unless desc.score is HEED_SCORE_ADDITIVE (2)"};
+inline constexpr GraphCondition kDropsEdges = {[](const GraphProblem& p) { return p.dropout > 0; },
+                                               "with desc.dropout 0"};
 inline constexpr GraphCondition kSoftEdges = {[](const GraphProblem& p) { return !p.hard; },
                                               "with desc.hard, which has no denominator",
                                               GraphCondition::kResolved};
@@ -110,6 +113,7 @@ inline constexpr Operand<GraphProblem> kGraphOperands[] = {
     option(TENSOR(edge_bias), edge_number_axes).told(Odd::kOfBias),
     input(VECTOR(head_weights), head_axes).only(kWeighsHeads),
     input(VECTOR(score_weights), bias_axes<kToKeys>).only(kWeighsFeatures),
+    option(VECTOR(dropout_edges), listed_axes).only(kDropsEdges),
     output(TENSOR(out), out_axes),
     wanted(TENSOR(lse), lse_axes).with(Types::kDenominator).only(kSoftEdges),
     wanted(TENSOR(weights), edge_number_axes),

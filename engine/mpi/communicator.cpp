@@ -159,4 +159,19 @@ void compare(const Communicator& comm, const char* field, const std::int32_t* ow
   });
 }
 
+void compare_seeds(const Communicator& comm, double dropout, std::uint64_t seed,
+                   std::uint64_t offset) {
+  if (dropout == 0) return;
+  const std::uint64_t own[] = {seed, offset};
+  std::uint64_t first[] = {seed, offset};
+  check(MPI_Bcast(first, 2, MPI_UINT64_T, 0, comm.get()), "MPI_Bcast");
+  comm.agreed([&] {
+    for (int i = 0; i < 2; ++i)
+      if (own[i] != first[i])
+        refuse("args.%s is %llu; on rank 0 it is %llu, and must be the same",
+               i == 0 ? "dropout_seed" : "dropout_offset", static_cast<unsigned long long>(own[i]),
+               static_cast<unsigned long long>(first[i]));
+  });
+}
+
 }  // namespace heed::mpi

@@ -104,6 +104,10 @@ void compare(const Communicator& comm, const Field (&fields)[kCount]) {
 void compare(const Communicator& comm, const char* field, const std::int32_t* own,
              std::int64_t count);
 
+/// The same of the arguments that dropout's mask follows from, where there is dropout.
+void compare_seeds(const Communicator& comm, double dropout, std::uint64_t seed,
+                   std::uint64_t offset);
+
 /// Sends and receives that have begun, in memory that somebody lends.
 class Requests {
  public:

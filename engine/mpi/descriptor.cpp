@@ -6,6 +6,7 @@
 #include "engine/mpi/tensor.hpp"
 #include "engine/runtime/structs.hpp"
 #include "engine/runtime/workspace.hpp"
+#include "engine/tensor/dropout.hpp"
 
 namespace heed::mpi {
 namespace {
@@ -41,7 +42,6 @@ void check_supported(const heed_attention_desc& d, std::uint32_t tensors) {
   if (d.value.dtype > HEED_DTYPE_F16) refuse_option("a value of 8 bits (desc.value.dtype)");
   if (d.hard != 0)
     refuse_option("hard attention (desc.hard), which has no log-sum-exp to merge by,");
-  if (d.dropout != 0) refuse_option("dropout (desc.dropout)");
   if (d.weights_point != HEED_WEIGHTS_NONE)
     refuse_option("an output of weights (desc.weights_point)");
   if (d.sum_columns != 0) refuse_option("an output of column sums (desc.sum_columns)");
@@ -248,6 +248,7 @@ void check_attention(const Plan& plan, const heed_attention_args& args) {
   check_given(plan, "key_lengths", args.key_lengths, HEED_MPI_KEY_LENGTHS, "HEED_MPI_KEY_LENGTHS",
               d.batch > 0);
   check_lengths(plan, args.key_lengths);
+  check_seeds(resolve_dropout(d.dropout, false), args.dropout_seed, args.dropout_offset);
   const struct {
     const char* field;
     bool given;
@@ -260,6 +261,7 @@ void check_attention(const Plan& plan, const heed_attention_args& args) {
                 {"column_sums", args.column_sums != nullptr},
                 {"block_table", args.block_table != nullptr},
                 {"first_keys", args.first_keys != nullptr},
+                {"dropout_origin", args.dropout_origin != nullptr},
                 {"key_scales", args.key_scales != nullptr},
                 {"value_scales", args.value_scales != nullptr}};
   for (const auto& other : others)

@@ -172,6 +172,7 @@ void run(const heed_mpi_attention_plan& plan, const heed_attention_args* given, 
          std::size_t bytes) {
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
   plan.comm.agreed([&] { args = read_args(plan, given, workspace, bytes); });
+  compare_seeds(plan.comm, plan.problem.desc.dropout, args.dropout_seed, args.dropout_offset);
   Forward(plan, args, static_cast<std::byte*>(workspace)).run();
 }
 

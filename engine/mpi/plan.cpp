@@ -242,6 +242,7 @@ void Plan::lay_out(Offsets& offsets) {
     areas[area] = offsets.take_bytes(area_bytes[area]);
   dense_at = offsets.take_bytes(dense_bytes);
   lengths_at = offsets.take(d.batch, 1, sizeof(std::int32_t));
+  origin_at = offsets.take(d.dropout == 0 ? 0 : 4, 1, sizeof(std::int64_t));
   requests_at = offsets.take(static_cast<std::int64_t>(messages), 1, sizeof(MPI_Request));
   exchange_at = offsets.take_bytes(exchange.workspace_bytes());
   workspace_bytes = offsets.end("the workspace", {{"desc.batch", d.batch},

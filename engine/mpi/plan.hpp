@@ -99,6 +99,7 @@ class Plan : public RankPlan {
   std::size_t areas[kAreas] = {}, area_bytes[kAreas] = {};
   std::size_t dense_at = 0, dense_bytes = 0;
   std::size_t lengths_at = 0;  ///< of keys, for a call
+  std::size_t origin_at = 0;   ///< of its dropout
   std::size_t requests_at = 0, exchange_at = 0;
 
   const char* strategy() const;

@@ -25,6 +25,7 @@ void compare(const Communicator& comm, const Problem& p) {
                           real("scale", d.scale),
                           real("softcap", d.softcap),
                           real("temperature", d.temperature),
+                          real("dropout", d.dropout),
                           whole("causal", d.causal),
                           whole("causal_offset", d.causal_offset),
                           whole("alignment", d.alignment),
@@ -196,9 +197,12 @@ void complete(Problem& p, const Communicator& comm, const heed_context& context)
   comm.agreed([&] {
     check_whole(context, p);
     cut_sequences(p);
+    p.query_begins = {0, p.total_queries};
     p.key_begins = {0, p.total_keys};
-    if (p.given.sequences > 0)
+    if (p.given.sequences > 0) {
+      p.query_begins.assign(p.given.cu_seqlens_q, p.given.cu_seqlens_q + p.given.sequences + 1);
       p.key_begins.assign(p.given.cu_seqlens_k, p.given.cu_seqlens_k + p.given.sequences + 1);
+    }
     const Extent pairs = {p.desc.batch, p.desc.query_heads, p.desc.query_length, p.total_keys};
     p.desc.mask = p.brings(HEED_MPI_MASK) ? explicit_layout(p.desc.mask, pairs) : kNoScores;
     p.desc.bias = p.brings(HEED_MPI_BIAS) ? explicit_layout(p.desc.bias, pairs) : kNoScores;

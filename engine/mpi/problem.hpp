@@ -26,8 +26,9 @@ struct Problem {
   bool float64;
   std::int64_t total_queries, total_keys;
   Order order;
-  std::vector<Spans> queries, keys;      ///< of all ranks
-  std::vector<std::int64_t> key_begins;  ///< of sequences, at the end all keys; of one: 0 and these
+  std::vector<Spans> queries, keys;  ///< of all ranks
+  /// Of sequences, at the end all queries or keys; of one sequence 0 and these.
+  std::vector<std::int64_t> query_begins, key_begins;
   WholeScores mask, bias;
 
   bool everywhere() const { return given.queries == HEED_MPI_QUERIES_EVERYWHERE; }

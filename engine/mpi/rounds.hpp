@@ -118,6 +118,9 @@ class Run : protected RankRun {
         reinterpret_cast<const std::uint8_t*>(scores_of(inputs_[kMask], problem_.mask, call));
     args.bias = scores_of(inputs_[kBias], problem_.bias, call);
     args.key_lengths = lengths_of(call.keys);
+    args.dropout_seed = args_.dropout_seed;
+    args.dropout_offset = args_.dropout_offset;
+    args.dropout_origin = origin_of(call);
     args.alibi_slopes = heads_of(args_.alibi_slopes);
     if (call.first && has_sinks()) args.sinks = heads_of(args_.sinks);
     return args;
@@ -151,6 +154,18 @@ class Run : protected RankRun {
     for (const Addition& addition : round.additions)
       mpi::add(at({kArrived, addition.from}), at({kSums, addition.to}), addition.bytes,
                problem_.real());
+  }
+
+  /// The place of the first pair of a call in the whole, by which dropout goes.
+  const std::int64_t* origin_of(const Call& call) const {
+    if (problem_.desc.dropout == 0 || call.keys.count == 0) return nullptr;
+    auto* const origin = reinterpret_cast<std::int64_t*>(workspace_ + plan_.origin_at);
+    const std::size_t sequence = call.keys.sequence;
+    origin[0] = static_cast<std::int64_t>(sequence);
+    origin[1] = plan_.first_head();
+    origin[2] = slice_of(call).queries.position - problem_.query_begins[sequence];
+    origin[3] = call.keys.position - problem_.key_begins[sequence];
+    return origin;
   }
 
   /// The key lengths of the whole sequences, as a span of them sees these.

@@ -34,6 +34,13 @@ void check_seeds(std::uint32_t threshold, std::uint64_t seed, std::uint64_t offs
   check("dropout_offset", offset);
 }
 
+void check_origin(const std::int64_t* origin) {
+  for (int axis = 0; origin != nullptr && axis < 4; ++axis)
+    if (origin[axis] < 0 || origin[axis] > std::int64_t{1} << 40)
+      refuse("args.dropout_origin[%d] is %lld; it must be 0 to 2^40", axis,
+             static_cast<long long>(origin[axis]));
+}
+
 DropoutMask::DropoutMask(std::uint32_t threshold, std::uint64_t seed, std::uint64_t offset)
     : threshold(threshold), key{0, 0} {
   if (threshold == 0) return;

@@ -19,6 +19,9 @@ std::uint32_t resolve_dropout(double dropout, bool hard);
 /// Throws unless seed and offset of a run are 0 where dropout is off.
 void check_seeds(std::uint32_t threshold, std::uint64_t seed, std::uint64_t offset);
 
+/// Throws unless a larger problem has such a place; nullptr is its beginning.
+void check_origin(const std::int64_t* origin);
+
 /// The part of weights that stays on the whole.
 inline double kept_part(std::uint32_t threshold) {
   return 1 - static_cast<double>(threshold) / kDropoutValues;

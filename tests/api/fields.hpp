@@ -112,7 +112,7 @@ constexpr Schema kAttentionArgs =
     "struct_size/4 reserved/4 query/p key/p value/p out/p mask/p bias/p key_lengths/p "
     "cu_seqlens_q/p cu_seqlens_k/p alibi_slopes/p sinks/p score_function/p score_user/p "
     "weight_rows/p lse/p weights/p column_sums/p block_table/p key_scales/p value_scales/p "
-    "first_keys/p dropout_seed dropout_offset";
+    "first_keys/p dropout_seed dropout_offset dropout_origin/p";
 constexpr Schema kBlockDesc =
     "struct_size/4 combine/4 attention/p width_query width_key width_out input_query/L input_key/L "
     "out/L w_query/M w_key/M w_value/M w_out/M bias_dtype/4 keep/4";
@@ -131,7 +131,8 @@ constexpr Schema kLayerDesc =
 constexpr Schema kLayerArgs =
     "struct_size/4 reserved/4 query/p key/p value/p data/p w_query/p w_key/p w_value/p b_query/p "
     "b_key/p b_value/p p_query/p p_key/p p_value/p edge_data/p w_edge_key/p w_edge_value/p "
-    "edge_bias/p head_weights/p out/p lse/p weights/p score_weights/p dropout_seed dropout_offset";
+    "edge_bias/p head_weights/p out/p lse/p weights/p score_weights/p dropout_seed dropout_offset "
+    "dropout_edges/p";
 constexpr Schema kAttentionBackwardDesc =
     "struct_size/4 accumulate/4 attention/p grad_out/L grad_lse/L grad_query/L "
     "grad_key/L grad_value/L grad_bias/S";

@@ -152,6 +152,7 @@ void add_options(Table& t, const heed_attention_desc& d) {
   t.vector("alibi_slopes", heads);
   t.vector("sinks", heads);
   t.list("weight_rows", d.weight_rows, kI64);
+  t.list("dropout_origin", 4, kI64);
   t.output("lse", rows_of(d, heads, 1));
   const std::int64_t weight_rows = d.weight_rows > 0 ? d.weight_rows : d.query_length;
   t.output("weights", {d.batch, heads, weight_rows, d.key_length});
@@ -280,6 +281,7 @@ void add_layer(Table& t, const heed_graph_attention_desc& d, const heed_graph_de
   t.vector("b_value", values, d.bias_dtype);
   t.vector("head_weights", d.heads);
   t.vector("score_weights", features);
+  t.list("dropout_edges", edges, kI64);
 }
 
 std::uint32_t real_of(const heed_graph_attention_desc& d) {
@@ -519,7 +521,7 @@ std::vector<Operation> described() {
     begin: desc.batch desc.key_heads = 2, desc.query_heads desc.features = 4, desc.query_length = 3,
       desc.key_length = 5, desc.value_features = 6, desc.alignment = 2, desc.weights_point = 4,
       desc.weight_rows = 2, desc.sum_columns = 1, args.key_lengths = {5 2}, args.weight_rows = {0 2}
-    valid: pack_queries, pack_keys | 16 bits | 8 bits | float64 (8)
+    valid: pack_queries, pack_keys | 16 bits | 8 bits | drop | float64 (8)
     pack_queries: desc.packed_queries = 6, args.cu_seqlens_q = {0 3 5}
     pack_keys: desc.packed_keys = 10, args.cu_seqlens_k = {1 6 10}
     page: desc.pages = 3, desc.page_rows = 16, args.block_table = {2 0}
@@ -527,6 +529,7 @@ std::vector<Operation> described() {
     16 bits: desc.(query key value out).dtype = f16, desc.(bias weights column_sums).dtype = bf16
     8 bits: desc.key.dtype = i8, desc.value.dtype = e4m3, args.(key_scales value_scales) = own
     hard: desc.hard = 1, args.(sinks lse) = NULL
+    drop: desc.dropout = 0.5, args.dropout_origin = {0 1 2 3}
     unaligned: desc.alignment = 0, args.alibi_slopes = NULL)",
        call_planned,
        planned<heed_attention_plan>()},
@@ -620,6 +623,7 @@ std::vector<Operation> described() {
     mean: desc.combine = 2, desc.width = 5
     maximum: desc.combine = 3, desc.width = 5
     hard: desc.hard = 1, args.lse = NULL
+    drop: desc.dropout = 0.5, args.dropout_edges = own
     additive: desc.(score activation) = 2, args.score_weights = own
     sum: desc.(score features) = 1
     no nodes: no edges, graph.nodes = 0, args.edge_data = NULL

@@ -194,6 +194,21 @@ TEST_CASE("dropout is a part of weights, and a seed is for that", "[refused]") {
       with hard:
       desc.dropout = 0.5 => must be 0 with desc.hard, which has one weight
     )");
+  check_refused("dense", R"(
+    args.dropout_origin = given => must be NULL with desc.dropout 0
+    with drop:
+    args.dropout_origin = +4 => must be a multiple of 8
+    args.dropout_origin[0] = -1 | 2^40+1 => must be 0 to 2^40
+    args.dropout_origin[3] = -1 | 2^40+1 => must be 0 to 2^40
+    args.dropout_origin[2] = 2^40 => ok
+    args.dropout_origin = NULL => ok
+  )");
+  check_refused("graph attention", R"(
+    args.dropout_edges = given => must be NULL with desc.dropout 0
+    with drop:
+    args.dropout_edges = +4 => must be a multiple of 8
+    args.dropout_edges = NULL => ok
+  )");
 }
 
 TEST_CASE("factors that leave the arithmetic's range are refused", "[refused]") {

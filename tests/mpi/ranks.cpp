@@ -6,6 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "tests/oracle/dropout.hpp"
 #include "tests/oracle/rounding.hpp"
 #include "tests/support/contexts.hpp"
 
@@ -260,7 +261,8 @@ void check_ranks(Problem& whole, const Expected& expected, Shard& shard, std::in
   const double unit = is_float64(whole.desc) ? 0x1p-53 : kUnit;
   const Axes shape = shard.problem.out.shape();
   check_elements("out", got.out,
-                 widened(shard.rows_of(want.out, shape[3]), spans, largest_of(whole.value), unit),
+                 widened(shard.rows_of(want.out, shape[3]), spans,
+                         largest_of(whole.value) / dropout_keeps(whole.desc.dropout), unit),
                  unspecified);
   if (whole.lse) {
     double largest = 1;

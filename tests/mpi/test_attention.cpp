@@ -87,7 +87,6 @@ TEST_CASE("random problems, split anyhow, around the ring and over heads") {
   const std::size_t problems = count_forms(640);
   for (std::uint64_t seed = 0, checked = 0; checked < problems; ++seed) {
     BackwardProblem p = draw_backward(seed, seed % 2 == 0 ? Lengths::kAny : Lengths::kShared);
-    p.forward.keep_all_weights();
     if (!over_ranks(p.forward)) continue;
     // Few are packed in queries and keys, so every fourth must be, and every eighth have lengths.
     const std::vector<std::int32_t>& begins = p.forward.cu_seqlens_k;
@@ -137,6 +136,22 @@ TEST_CASE("masks and biases of packed rows") {
   packed.forward.cu_seqlens_q = {0, 25, 60};
   packed.forward.cu_seqlens_k = {0, 30, 64};
   for (const Split& split : all_splits(60, 64, 6)) check_all(masked, packed, split);
+}
+
+TEST_CASE("dropout goes by places in the whole, packed or not") {
+  Sizes sizes = {35, 34, 16, 12, 2, 4, 2};
+  for (const bool packed : {false, true}) {
+    if (packed) sizes.queries = {{0, 25, 60}}, sizes.keys = {{0, 30, 64}};
+    Problem problem(sizes);
+    problem.fill(6);
+    problem.desc.dropout = 0.3;
+    problem.dropout_seed = 7;
+    problem.dropout_offset = 8;
+    BackwardProblem p(std::move(problem), 8);
+    p.want_all();
+    for (const Split& split : all_splits(packed ? 60 : 35, packed ? 64 : 34, 6))
+      check_all(p, split);
+  }
 }
 
 TEST_CASE("more rows than a slice has") {

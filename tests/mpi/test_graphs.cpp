@@ -34,12 +34,37 @@ TEST_CASE("random problems over random graphs, split in every way") {
   for (std::size_t i = 0; i < cases; ++i) {
     GraphProblem whole = draw_graph_problem(draw, i % 12 == 5 ? Graphs::kHub : Graphs::kAny);
     if (whole.edges.source_nodes > 0) continue;  // graphs over ranks have none
-    whole.keep_all_weights();
     const Index nodes = whole.edges.nodes;
     check_split(whole, i % 3 == 0 || nodes == 0 ? OwnerList{}
                        : i % 3 == 1             ? dealt_owners(nodes, i)
                                                 : few_owners(nodes));
   }
+}
+
+TEST_CASE("dropout goes by the edges of the whole graph, of hubs and in every step") {
+  // Most edges lead from near by, so that ranks have inner nodes; and edges from nodes to
+  // themselves, whose ranks need nothing of each other.
+  const Index nodes = Index{40} * ranks();
+  EdgeList near = circle(nodes), own{nodes, {}, {}, false};
+  for (Index e = 0; e < 8 * nodes; ++e) {
+    near.add((e + e / nodes + 1) % nodes, e % nodes);
+    own.add(e * 7 % nodes, e * 7 % nodes);
+  }
+  for (const EdgeList& edges : {hub_graph(nodes, 2000, 17, 3), near, own})
+    for (const std::int64_t steps : {1, 3}) {
+      heed_graph_attention_desc d = of_data(HEED_GRAPH_SHARED, 24, 3, 8, 8);
+      d.steps = steps;
+      d.dropout = 0.4;
+      GraphProblem whole(edges, d);
+      add_edge_tensors(whole, 2);
+      whole.add({kGraphLse, kGraphWeights});
+      whole.fill(5, 0.4);
+      whole.dropout_seed = 6;
+      whole.dropout_offset = UINT64_MAX;  // that of the second step is 0
+      check_split(whole, {});
+      check_split(whole, dealt_owners(nodes, 7));
+      check_split(whole, few_owners(nodes));
+    }
 }
 
 TEST_CASE("what a rank has, gets and sends") {

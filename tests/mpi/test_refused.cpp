@@ -145,8 +145,8 @@ TEST_CASE("what one rank alone gets wrong in its descriptor") {
         "hard attention (desc.hard), which has no log-sum-exp to merge by, is not supported over "
         "ranks",
         kUnsupported},
-       {[](Call& c) { c.attention.dropout = 0.1; },
-        "dropout (desc.dropout) is not supported over ranks", kUnsupported},
+       {[](Call& c) { c.attention.dropout = 1; },
+        "desc.dropout is 1; it must be at least 0 and less than 1"},
        {[](Call& c) { c.attention.weights_point = HEED_WEIGHTS_SCORES; },
         "an output of weights (desc.weights_point) is not supported over ranks", kUnsupported},
        {[](Call& c) { c.attention.sum_columns = 1; },
@@ -170,6 +170,7 @@ TEST_CASE("fields that differ between ranks") {
        {[](Call& c) { c.attention.causal = HEED_CAUSAL_TOP_LEFT; },
         differs("desc.causal", "1", "0")},
        {[](Call& c) { c.attention.window = 1; }, differs("desc.window", "1", "0")},
+       {[](Call& c) { c.attention.dropout = 0.5; }, differs("desc.dropout", "0.5", "0")},
        {[](Call& c) { c.attention.key_heads = 4; }, differs("desc.key_heads", "4", "2")},
        {[](Call& c) { c.attention.key.dtype = HEED_DTYPE_BF16; },
         differs("desc.key.dtype", "3", "1")},
@@ -193,6 +194,10 @@ TEST_CASE("what one rank alone gets wrong in a run") {
           c.args.first_keys = kFirst;
         },
         "args.first_keys is given, which is not supported over ranks", kUnsupported},
+       {[](Call& c) { c.args.dropout_offset = 1; },
+        "args.dropout_offset is 1; it must be 0 with desc.dropout 0"},
+       {[](Call& c) { c.args.dropout_origin = positions; },
+        "args.dropout_origin is given, which is not supported over ranks", kUnsupported},
        {[](Call& c) { c.args.score_function = [](void*, const heed_score_tile*) {}; },
         "args.score_function is given, which is not supported over ranks", kUnsupported}});
 }
@@ -627,6 +632,7 @@ TEST_CASE("descriptors of graphs that differ between ranks") {
        {[](GraphCall& c) { c.attention.scale = 0.5; }, differs("desc.scale", "0.5", "0")},
        {[](GraphCall& c) { c.attention.score = 2; }, differs("desc.score", "2", "0")},
        {[](GraphCall& c) { c.attention.steps = 2; }, differs("desc.steps", "2", "1")},
+       {[](GraphCall& c) { c.attention.dropout = 0.5; }, differs("desc.dropout", "0.5", "0")},
        {[](GraphCall& c) { c.attention.out.dtype = HEED_DTYPE_BF16; },
         differs("desc.out.dtype", "3", "1")}});
 }
@@ -657,11 +663,30 @@ TEST_CASE("owners that are no ranks, or not the same everywhere") {
 TEST_CASE("what one rank alone gets wrong in a plan or a run over a graph") {
   check_refused<GraphCall>(
       {{[](GraphCall& c) { c.plan_context = nullptr; }, "context is NULL"},
-       {[](GraphCall& c) { c.attention.dropout = 0.1; },
-        "dropout (desc.dropout) is not supported over ranks", kUnsupported},
+       {[](GraphCall& c) { c.attention.dropout = 1; },
+        "desc.dropout is 1; it must be at least 0 and less than 1"},
+       {[](GraphCall& c) { c.args.dropout_seed = 1; },
+        "args.dropout_seed is 1; it must be 0 with desc.dropout 0"},
+       {[](GraphCall& c) { c.args.dropout_edges = positions; },
+        "args.dropout_edges is given, which is not supported over ranks: edges have the numbers "
+        "that heed_mpi_graph_edges gives",
+        kUnsupported},
        {[](GraphCall& c) { c.attention.heads = 0; }, "desc.heads is 0; it must be 1 to 2^40"},
        {[](GraphCall& c) { c.args.data = nullptr; }, "args.data is NULL; its tensor has elements"},
        {[](GraphCall& c) { c.args.reserved = 1; }, "args.reserved is 1; it must be 0"}});
+}
+
+TEMPLATE_TEST_CASE("seeds of dropout that differ between ranks", "", Call, GraphCall) {
+  if (ranks() == 1) return;
+  TestType call;
+  call.attention.dropout = 0.5;
+  call.args.dropout_seed = rank() == ranks() - 1 ? UINT64_MAX : 7;
+  CHECK(refusal_of(call) == "rank " + std::to_string(ranks() - 1) + ": " +
+                                differs("args.dropout_seed", "18446744073709551615", "7"));
+  call.args.dropout_seed = 7;
+  call.args.dropout_offset = rank() == ranks() - 1 ? 3 : 0;
+  CHECK(refusal_of(call) ==
+        "rank " + std::to_string(ranks() - 1) + ": " + differs("args.dropout_offset", "3", "0"));
 }
 
 TEST_CASE("NULL where a graph or a plan should be") {

@@ -248,6 +248,7 @@ heed_attention_args Problem::args() {
   args.sinks = sinks.data(is_float64(desc));
   args.dropout_seed = dropout_seed;
   args.dropout_offset = dropout_offset;
+  args.dropout_origin = data_or_null(dropout_origin);
   args.weight_rows = data_or_null(weight_rows);
   if (function.call != nullptr) {
     tiles = std::make_shared<TileCheck>();

@@ -145,6 +145,7 @@ class Problem {
   void keep_all_weights() {
     desc.dropout = 0;
     dropout_seed = dropout_offset = 0;
+    dropout_origin.clear();
   }
   void want_lse(std::uint32_t dtype = HEED_DTYPE_DEFAULT,
                 Arrangement arrangement = Arrangement::kDefault);
@@ -196,6 +197,7 @@ class Problem {
   std::vector<std::int32_t> cu_seqlens_q, cu_seqlens_k, key_lengths, first_keys, block_table;
   RealArray slopes, sinks;  ///< .numbers: one per query head, or none
   std::uint64_t dropout_seed = 0, dropout_offset = 0;
+  std::vector<std::int64_t> dropout_origin;  ///< [4], or none
   ScoreFunction function;
   std::vector<std::int64_t> weight_rows;
   std::shared_ptr<TileCheck> tiles;  ///< what the score function of the latest args() saw

@@ -191,6 +191,7 @@ Args GraphProblem::args() {
   }
   args.dropout_seed = dropout_seed;
   args.dropout_offset = dropout_offset;
+  if (!dropout_edges.empty()) args.dropout_edges = dropout_edges.data();
   return args;
 }
 

@@ -78,6 +78,7 @@ class GraphProblem {
   void keep_all_weights() {
     desc.dropout = 0;
     dropout_seed = dropout_offset = 0;
+    dropout_edges.clear();
   }
 
   /// Whether out may be handed in as data.
@@ -111,6 +112,7 @@ class GraphProblem {
   std::array<bool, 3> prepared = {};  ///< w_query, w_key and w_value, with their biases
   bool in_place = false;              ///< out is handed in as data too
   std::uint64_t dropout_seed = 0, dropout_offset = 0;
+  std::vector<std::int64_t> dropout_edges;  ///< of a larger graph, or none
 
  private:
   /// Element x of a row of data is element x of all heads of out side by side.

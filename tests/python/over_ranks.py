@@ -36,6 +36,7 @@ OPTIONS = {
     "plain": ({}, ["scale"]),
     "causal": ({"causal": "bottom_right"}, []),
     "float_mask": ({"attn_mask": np.where(mask(2, 1, 5, 7), 0, -np.inf)}, ["bias"]),
+    "dropout": ({"dropout": 0.4, "seed": (7, 3)}, ["scale"]),
     "bias_of_heads": ({"bias": np.random.default_rng(5).normal(size=(4, 1, 7))}, ["bias"]),
     "everything": (everything(), ["bias", "sinks", "alibi_slopes", "scale", "temperature"]),
 }
@@ -444,6 +445,7 @@ class TestTorch:
         "also", [{}, {"sinks": (6,)}, {"bias": (1, 6, 23, 23)}, {"attn_mask": (1, 6, 23, 23)}]
     )
     def test_against_one_process(self, also, how, dtype):
+        drops = {"dropout": 0.3, "seed": torch.tensor(4)} if not also else {}
         random = torch.Generator().manual_seed(6)
 
         def drawn(*shape):
@@ -451,7 +453,7 @@ class TestTorch:
 
         shapes = dict.fromkeys(("query", "key", "value"), (2, 6, 23, 8))
         whole = {n: drawn(*x).requires_grad_() for n, x in {**shapes, **also}.items()}
-        want = heed.torch.attention(**whole, causal=True)
+        want = heed.torch.attention(**whole, causal=True, **drops)
         weights = [drawn(*x.shape) for x in want]
         torch.autograd.backward(want, weights)
         own, rows, keys = split([whole[n].detach().numpy() for n in shapes], {}, how)[1:]
@@ -462,7 +464,7 @@ class TestTorch:
             return cut_as_named(name, x.detach(), rows, keys).clone()
 
         part = {n: mine(n, x).requires_grad_() for n, x in whole.items()}
-        found = heed.torch_mpi.attention(**part, causal=True, **own)
+        found = heed.torch_mpi.attention(**part, causal=True, **drops, **own)
         torch.autograd.backward(found, [x[:, :, rows] for x in weights])
         pairs = [
             (ours.detach(), x[:, :, rows].detach()) for ours, x in zip(found, want, strict=True)
@@ -514,7 +516,7 @@ class TestGraphs:
         random = np.random.default_rng(1)
         q, k, v = random.normal(size=(3, NODES, 2, 8)).astype(np.float32)
         bias = random.normal(size=(len(sources), 2)).astype(np.float32)
-        asked = {"return_lse": True, "return_weights": True}
+        asked = {"return_lse": True, "return_weights": True, "dropout": 0.3, "seed": 5}
         want = heed.graph_attention(whole, q, k, v, edge_bias=bias, **asked)
         owners = np.random.default_rng(9).integers(0, RANKS, NODES).astype(np.int32)
         given = {"owners": owners} if owned else {}
@@ -547,7 +549,7 @@ class TestGraphs:
         random = np.random.default_rng(2)
         data = random.normal(size=(NODES, 6))
         options = {f"w_{name}": random.normal(size=(6, 6)) for name in ("query", "key", "value")}
-        options |= {"heads": 2, "steps": 3, "residual": True}
+        options |= {"heads": 2, "steps": 3, "residual": True, "dropout": 0.2, "seed": (1, 2)}
         whole = heed.Graph(sources, destinations, nodes=NODES)
         want = heed.graph_attention(whole, data=data, **options)
         graph = heed.mpi.Graph(path=path, nodes=NODES)

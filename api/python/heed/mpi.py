@@ -207,6 +207,8 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
             of this rank, and the keys in order of their positions.
         bias: likewise.
         causal: as of ``heed.attention``; ``alignment`` is of the whole.
+        dropout: as of ``heed.attention``, whose mask of the whole it has however rows are split.
+        seed: of dropout, the same on all ranks.
         key_lengths: ``[batch]``, of whole sequences; of a packed batch one of each.
         return_lse: also return the logarithm of the denominators.
         out: where to write the rows of this rank. It must not overlap an input.
@@ -223,7 +225,8 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
     In C: heed_mpi_attention.
     """
     with plan(query, key, value, **options) as made:
-        tensors = {name: options[name] for name in _TENSORS if options.get(name) is not None}
+        of_calls = (*_TENSORS, "seed")
+        tensors = {name: options[name] for name in of_calls if options.get(name) is not None}
         return made(query, key, value, out=options.get("out"), **tensors)
 
 
@@ -355,6 +358,7 @@ def graph_attention(
         graph: a ``heed.mpi.Graph``.
         query: ``[own nodes, heads, features]``, as of ``heed.graph_attention``, as are all options.
         steps: see ``heed.graph_attention``; rows are exchanged in each.
+        seed: of dropout, the same on all ranks; an edge counts as ``graph.edges()`` says.
         out: where to write the rows of this rank. It must not overlap an input.
         context: what to compute with; the graph's unless given.
 

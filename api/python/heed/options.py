@@ -96,6 +96,8 @@ class ScoreOptions(TypedDict, total=False):
         Row("attention_sinks s_aux", "a score for every head, without a value"),
     ]
     temperature: Annotated[float | None, Row(told="divide scores by this (1)")]
+    dropout: Annotated[float | None, Row("dropout_p attn_drop attention_dropout")]
+    seed: Annotated[int | tuple[int, int] | None, Row("rng_seed philox_seed")]
     key_lengths: Annotated[
         Array | Sequence[int] | None,
         Row("seqused_k cache_seqlens nonpad_kv_seqlen", "keys of every item of the batch"),
@@ -111,8 +113,6 @@ class Options(ScoreOptions, total=False):
         Array | Sequence[int] | None,
         Row("leftpad_k cache_leftpad", "the first key of every item of the batch"),
     ]
-    dropout: Annotated[float | None, Row("dropout_p attn_drop attention_dropout")]
-    seed: Annotated[int | tuple[int, int] | None, Row("rng_seed philox_seed")]
     cu_seqlens_q: Annotated[Array | Sequence[int] | None, Row("cu_seq_q cu_seqlens")]
     cu_seqlens_k: Annotated[Array | Sequence[int] | None, Row("cu_seq_k")]
     max_seqlen_q: Annotated[int | None, Row("max_q")]

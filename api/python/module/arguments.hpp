@@ -55,7 +55,7 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
   DIFFERENTIABLE(sinks, HEED_ATTENDS | kTensor)                \
   ARGUMENT(temperature, kOfAny | kSetting)                     \
   ARGUMENT(hard, kOfAny | kSetting | kAlone)                   \
-  ARGUMENT(dropout, kOfAny | kSetting | kAlone)                \
+  ARGUMENT(dropout, kOfAny | kSetting)                         \
   ARGUMENT(seed, kOfAny | kTensor)                             \
   HEED_PER_SEQUENCE(ARGUMENT)                                  \
   ARGUMENT(cu_seqlens_q, HEED_ATTENDS | kTensor)               \

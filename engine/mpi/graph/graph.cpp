@@ -165,15 +165,16 @@ RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
                    [&](const Edge& edge) { return owners.of(edge.destination); });
     std::vector<Edge>().swap(brought);
   });
-  edges = exchange(comm, sent).items;
+  std::vector<Edge> edges = exchange(comm, sent).items;
   sent = {};
   Lists<std::int32_t> needed;
-  comm.agreed([&] { needed = number_rows(owners); });
+  comm.agreed([&] { needed = number_rows(owners, edges); });
   const Lists<std::int32_t> wanted = exchange(comm, needed);
   comm.agreed([&] { sends = neighbours_of(wanted, known); });
   alone = comm.reduced(static_cast<std::int64_t>(needed.items.size()), MPI_SUM) == 0;
   comm.agreed([&] {
-    sort_edges();
+    sort_edges(edges);
+    std::vector<Edge>().swap(edges);
     inner.in_place = inner.nodes.size() >= border.nodes.size();
     border.in_place = !inner.in_place;
     if (alone || !inner.nodes.empty())
@@ -184,7 +185,7 @@ RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
       comm.reduced(describe_local(inner.graph).edges + describe_local(border.graph).edges, MPI_SUM);
 }
 
-Lists<std::int32_t> RankGraph::number_rows(const Owners& owners) {
+Lists<std::int32_t> RankGraph::number_rows(const Owners& owners, std::vector<Edge>& edges) {
   const int rank = comm.rank();
   const auto owner = [&](std::int32_t node) { return owners.of(node); };
   const Nodes own = owners.nodes_of(rank, nodes);
@@ -207,7 +208,7 @@ Lists<std::int32_t> RankGraph::number_rows(const Owners& owners) {
 }
 
 /// Edges at inner nodes come first: calls over some of the edges find their tensors in one piece.
-void RankGraph::sort_edges() {
+void RankGraph::sort_edges(const std::vector<Edge>& edges) {
   std::vector<char> remote(known.size(), 1);
   for (const std::int32_t row : own_rows) remote[static_cast<std::size_t>(row)] = 0;
   std::vector<char> all_own(known.size(), 1);  // sources, by destination
@@ -217,13 +218,18 @@ void RankGraph::sort_edges() {
   const auto is_inner = [&](std::int32_t row) {
     return all_own[static_cast<std::size_t>(row)] != 0;
   };
-  // std::stable_partition asks for memory by a function of libstdc++ that clang calls deprecated.
-  std::vector<Edge> at_border;
-  auto end_of_inner = edges.begin();
-  for (const Edge& edge : edges)
-    is_inner(edge.destination) ? void(*end_of_inner++ = edge) : at_border.push_back(edge);
-  border.first_edge = end_of_inner - edges.begin();
-  std::copy(at_border.begin(), at_border.end(), end_of_inner);
+  sources.reserve(edges.size());
+  destinations.reserve(edges.size());
+  numbers.reserve(edges.size());
+  for (const bool inner_ones : {true, false}) {
+    for (const Edge& edge : edges) {
+      if (is_inner(edge.destination) != inner_ones) continue;
+      sources.push_back(edge.source);
+      destinations.push_back(edge.destination);
+      numbers.push_back(edge.given);
+    }
+    if (inner_ones) border.first_edge = given();
+  }
   // With fewer edges than there are rows a call of their own hides less than it costs.
   const bool all_border = border.first_edge < rows() && !alone;
   if (all_border) border.first_edge = 0;
@@ -241,20 +247,14 @@ void RankGraph::make_graph_of(Share& share, std::int64_t end, const heed_context
     place[static_cast<std::size_t>(own_rows[static_cast<std::size_t>(own)])] =
         share.in_place ? own : static_cast<std::int32_t>(i);
   }
-  Nodes sources, destinations;
-  sources.reserve(static_cast<std::size_t>(end - begin));
-  destinations.reserve(static_cast<std::size_t>(end - begin));
-  for (std::int64_t e = begin; e < end; ++e) {
-    const Edge& edge = edges[static_cast<std::size_t>(e)];
-    sources.push_back(edge.source);
-    destinations.push_back(place[static_cast<std::size_t>(edge.destination)]);
-  }
+  Nodes to(destinations.begin() + begin, destinations.begin() + end);
+  for (std::int32_t& destination : to) destination = place[static_cast<std::size_t>(destination)];
   heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
   desc.nodes = share.in_place ? own_nodes() : static_cast<std::int64_t>(share.nodes.size());
   desc.source_nodes = alone ? 0 : rows();
   desc.edges = share.edges = end - begin;
-  desc.sources = desc.edges > 0 ? sources.data() : nullptr;
-  desc.destinations = desc.edges > 0 ? destinations.data() : nullptr;
+  desc.sources = desc.edges > 0 ? sources.data() + begin : nullptr;
+  desc.destinations = desc.edges > 0 ? to.data() : nullptr;
   desc.duplicates = duplicates;
   share.graph = make<LocalGraph>(heed_graph_create, &context, &desc);
 }
@@ -274,8 +274,8 @@ heed_mpi_graph_info RankGraph::describe() const {
   for (const Neighbour& n : sends) info.sent_rows += static_cast<std::int64_t>(n.rows.size());
   info.senders = static_cast<std::int64_t>(receives.size());
   info.receivers = static_cast<std::int64_t>(sends.size());
-  info.bytes = first.bytes + second.bytes + edges.capacity() * sizeof(Edge) +
-               (known.size() + 2 * own_rows.size() +
+  info.bytes = first.bytes + second.bytes + numbers.size() * sizeof(std::int64_t) +
+               (sources.size() + destinations.size() + known.size() + 2 * own_rows.size() +
                 static_cast<std::size_t>(info.remote_rows + info.sent_rows)) *
                    sizeof(std::int32_t);
   return info;

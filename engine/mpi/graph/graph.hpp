@@ -90,7 +90,10 @@ struct RankGraph {
   std::int64_t nodes = 0, all_edges = 0;
   std::vector<std::int32_t> known;     ///< by local row, the node: ascending
   std::vector<std::int32_t> own_rows;  ///< local rows of own nodes
-  std::vector<Edge> edges;  ///< between local rows: into inner nodes, then others, each as given
+  /// Edges between local rows, into inner nodes and then into others, each as given; and their
+  /// places among the edges of all ranks.
+  std::vector<std::int32_t> sources, destinations;
+  std::vector<std::int64_t> numbers;
   std::vector<Neighbour> receives, sends;
   /// Of inner nodes, and of the others; with few edges at inner nodes these are counted among the
   /// others. At least one is in place: that with more nodes.
@@ -98,13 +101,13 @@ struct RankGraph {
 
   std::int64_t rows() const { return static_cast<std::int64_t>(known.size()); }
   std::int64_t own_nodes() const { return static_cast<std::int64_t>(own_rows.size()); }
-  std::int64_t given() const { return static_cast<std::int64_t>(edges.size()); }
+  std::int64_t given() const { return static_cast<std::int64_t>(numbers.size()); }
   heed_mpi_graph_info describe() const;
 
  private:
   /// The local rows, and the nodes that this rank needs of each other.
-  Lists<std::int32_t> number_rows(const Owners& owners);
-  void sort_edges();
+  Lists<std::int32_t> number_rows(const Owners& owners, std::vector<Edge>& edges);
+  void sort_edges(const std::vector<Edge>& edges);
   void make_graph_of(Share& share, std::int64_t end, const heed_context& context,
                      std::uint32_t duplicates) const;
 };

@@ -92,8 +92,6 @@ void heed_mpi_graph_attention_plan::read_desc(const heed_context* context,
   Communicator::check_thread();
   const heed_context& c = heed::required(context, "context");
   asked = desc = heed::read_struct(given, "desc");
-  if (desc.dropout != 0)
-    heed::fail(HEED_STATUS_UNSUPPORTED, "dropout (desc.dropout) is not supported over ranks");
   // heed's own checks, of options and of layouts.
   make_graph_plan(c, unconnected(c, graph->own_nodes()), asked);
   empty = make_graph_plan(c, unconnected(c, 0), asked);
@@ -123,6 +121,7 @@ void heed_mpi_graph_attention_plan::compare() const {
                           mpi::real("scale", desc.scale),
                           mpi::real("softcap", desc.softcap),
                           mpi::real("temperature", desc.temperature),
+                          mpi::real("dropout", desc.dropout),
                           mpi::whole("hard", desc.hard),
                           mpi::whole("score", desc.score),
                           mpi::whole("activation", desc.activation),

@@ -63,7 +63,9 @@ class Run : RankRun {
     timed(plan_, [&] {
       if (graph_.alone)
         attempt([&] {
-          check(heed_graph_attention_plan_run(plan_.whole.get(), &args_, workspace_,
+          heed_graph_attention_args args = args_;
+          args.dropout_edges = numbers_from(0);
+          check(heed_graph_attention_plan_run(plan_.whole.get(), &args, workspace_,
                                               plan_.call_bytes));
         });
       for (std::int64_t t = 0; t < desc_.steps && !graph_.alone; ++t) step(t);
@@ -80,6 +82,7 @@ class Run : RankRun {
   /// Rows of own nodes in a step.
   struct Own {
     Tensor query, data, out;
+    std::int64_t step;
     bool last;
   };
 
@@ -93,6 +96,7 @@ class Run : RankRun {
                       : Tensor{at(space.next[1 - later]), plan_.later.data};
     own.out = desc_.steps > 1 ? Tensor{at(space.next[later]), plan_.local.out}
                               : tensor_of(args_.out, desc_.out);
+    own.step = t;
     own.last = t + 1 == desc_.steps;
     return own;
   }
@@ -167,6 +171,11 @@ class Run : RankRun {
       std::this_thread::sleep_for(kBetweenLooks);
   }
 
+  /// The places that own edges were given at, from one of them on: dropout goes by them.
+  const std::int64_t* numbers_from(std::int64_t edge) const {
+    return desc_.dropout == 0 ? nullptr : graph_.numbers.data() + edge;
+  }
+
   /// Row `edge` of a tensor over edges.
   static std::byte* from_edge(const void* data, const heed_layout& layout, std::int64_t edge) {
     return data == nullptr ? nullptr : tensor_of(data, layout).from(0, edge).data;
@@ -179,6 +188,7 @@ class Run : RankRun {
         {at(few.query), plan_.local.query},
         contiguous(at(few.data), own.data.layout.dtype, {1, 1, graph_.own_nodes(), desc_.width}),
         {at(few.out), plan_.local.out},
+        own.step,
         own.last};
   }
 
@@ -206,6 +216,10 @@ class Run : RankRun {
     args.edge_bias = from_edge(args_.edge_bias, desc_.edge_bias, share.first_edge);
     args.head_weights = args_.head_weights;
     args.score_weights = args_.score_weights;
+    args.dropout_seed = args_.dropout_seed;
+    args.dropout_offset = args_.dropout_offset;
+    if (desc_.dropout != 0) args.dropout_offset += static_cast<std::uint64_t>(own.step);
+    args.dropout_edges = numbers_from(share.first_edge);
     args.out = used.out.data;
     if (own.last && args_.lse != nullptr) args.lse = share.in_place ? args_.lse : at(space.few.lse);
     if (own.last) args.weights = from_edge(args_.weights, desc_.weights, share.first_edge);
@@ -244,6 +258,10 @@ heed_graph_attention_args read_args(const Plan& plan, const heed_graph_attention
   const bool nodes = plan.graph->own_nodes() > 0;
   const bool data = plan.projects() || d.residual != 0;
   const bool matrices = d.inputs == HEED_GRAPH_PER_NODE;
+  if (args.dropout_edges != nullptr)
+    fail(HEED_STATUS_UNSUPPORTED,
+         "args.dropout_edges is given, which is not supported over ranks: edges have the numbers "
+         "that heed_mpi_graph_edges gives");
   heed_graph_attention_args others = args;  // except for tensors that the empty graph has none of
   const auto check_rows = [](const char* field, auto& pointer, std::uint32_t type, bool used,
                              bool some, auto& other) {
@@ -272,6 +290,7 @@ void run(const Plan& plan, const heed_graph_attention_args* given, void* workspa
          std::size_t bytes) {
   heed_graph_attention_args args;
   plan.comm.agreed([&] { args = read_args(plan, given, workspace, bytes); });
+  compare_seeds(plan.comm, plan.desc.dropout, args.dropout_seed, args.dropout_offset);
   Run(plan, args, static_cast<std::byte*>(workspace)).run();
 }
 
