@@ -23,12 +23,17 @@ set(HEED_MPI_OWN_RUNTIME
   engine/tensor/dropout.cpp
   engine/tensor/layout.cpp)
 
+set_source_files_properties(engine/mpi/tensor.cpp PROPERTIES
+  COMPILE_OPTIONS "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-fvect-cost-model=dynamic>")
+
 # heed_add_mpi_library(<name> <mpi>): linked to the imported library <mpi>.
 function(heed_add_mpi_library name mpi)
   list(TRANSFORM HEED_MPI_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/)
   list(TRANSFORM HEED_MPI_OWN_RUNTIME PREPEND ${PROJECT_SOURCE_DIR}/)
   add_library(${name} ${HEED_MPI_SOURCES} $<$<BOOL:${BUILD_SHARED_LIBS}>:${HEED_MPI_OWN_RUNTIME}>)
   heed_compile_options(${name})
+  # As heed is: what takes time here are copies, and sums of gradients.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O2>)
   # MPI's bindings for C++, where it still has any, would want a library of their own.
   target_compile_definitions(${name} PRIVATE HEED_BUILDING OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
   target_include_directories(${name}
