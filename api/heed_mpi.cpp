@@ -73,7 +73,9 @@ heed_status describe(const heed::mpi::Plan* plan, heed_mpi_attention_info* info)
     known.ranks = p.comm.size();
     known.rank = p.comm.rank();
     known.head_ranks = p.head_ranks;
-    for (const heed::mpi::Round& round : p.rounds) known.rounds += round.calls.empty() ? 0 : 1;
+    for (const heed::mpi::Round& round : p.rounds)
+      known.rounds += std::any_of(round.calls.begin(), round.calls.end(),
+                                  [](const heed::mpi::Call& c) { return c.keys.count > 0; });
     known.flops = p.flops;
     known.bytes = p.sent_bytes;
     known.workspace_bytes = p.workspace_bytes;

@@ -112,7 +112,7 @@ class Backward : Run {
                 problem_.backward.accumulate != 0 ? workspace + plan.buffer_at : nullptr) {}
 
   void run() {
-    timed(plan_, [&] { work(); });
+    Run::run([&] { work(); });
   }
 
  private:
@@ -265,8 +265,6 @@ void run(const heed_mpi_attention_backward_plan& plan, const heed_attention_back
          void* workspace, std::size_t bytes) {
   BackwardArgs args = {};
   plan.comm.agreed([&] { args = read_args(plan, given, workspace, bytes); });
-  compare_seeds(plan.comm, plan.problem.desc.dropout, args.attention.dropout_seed,
-                args.attention.dropout_offset);
   Backward(plan, args, static_cast<std::byte*>(workspace)).run();
 }
 

@@ -18,10 +18,10 @@ bool has_ended() {
 void print(const Field& field, std::int64_t bits, char (&text)[32]) {
   double value = 0;
   std::memcpy(&value, &bits, sizeof value);
-  if (field.real)
+  if (field.kind == Field::kReal)
     std::snprintf(text, sizeof text, "%.17g", value);
   else
-    std::snprintf(text, sizeof text, "%lld", lld(bits));
+    std::snprintf(text, sizeof text, field.kind == Field::kWhole ? "%lld" : "%llu", lld(bits));
 }
 
 }  // namespace
@@ -110,15 +110,15 @@ void Communicator::check_thread() {
     refuse("this is not the thread that initialised MPI; with MPI_THREAD_FUNNELED it must be");
 }
 
-Field whole(const char* name, std::int64_t value) { return {name, false, value}; }
+Field whole(const char* name, std::int64_t value) { return {name, Field::kWhole, value}; }
 
 Field real(const char* name, double value) {
-  Field field = {name, true, 0};
+  Field field = {name, Field::kReal, 0};
   std::memcpy(&field.bits, &value, sizeof value);
   return field;
 }
 
-void compare(const Communicator& comm, const Field* fields, std::size_t count) {
+void compare(const Communicator& comm, const char* of, const Field* fields, std::size_t count) {
   std::vector<std::int64_t> first;
   comm.agreed([&] {
     for (std::size_t i = 0; i < count; ++i) first.push_back(fields[i].bits);
@@ -130,7 +130,8 @@ void compare(const Communicator& comm, const Field* fields, std::size_t count) {
       char own[32], other[32];
       print(fields[i], fields[i].bits, own);
       print(fields[i], first[i], other);
-      refuse("desc.%s is %s; on rank 0 it is %s, and must be the same", fields[i].name, own, other);
+      refuse("%s.%s is %s; on rank 0 it is %s, and must be the same", of, fields[i].name, own,
+             other);
     }
   });
 }
@@ -156,21 +157,6 @@ void compare(const Communicator& comm, const char* field, const std::int32_t* ow
     if (wrong < count)
       refuse("desc.%s[%lld] is %d; on rank 0 it is %d, and must be the same", field, lld(wrong),
              own[wrong], there);
-  });
-}
-
-void compare_seeds(const Communicator& comm, double dropout, std::uint64_t seed,
-                   std::uint64_t offset) {
-  if (dropout == 0) return;
-  const std::uint64_t own[] = {seed, offset};
-  std::uint64_t first[] = {seed, offset};
-  check(MPI_Bcast(first, 2, MPI_UINT64_T, 0, comm.get()), "MPI_Bcast");
-  comm.agreed([&] {
-    for (int i = 0; i < 2; ++i)
-      if (own[i] != first[i])
-        refuse("args.%s is %llu; on rank 0 it is %llu, and must be the same",
-               i == 0 ? "dropout_seed" : "dropout_offset", static_cast<unsigned long long>(own[i]),
-               static_cast<unsigned long long>(first[i]));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/heed_mpi.h"
 #include "engine/runtime/error.hpp"
@@ -84,8 +86,8 @@ class Communicator {
 
 /// A value of a descriptor that must be the same on all ranks.
 struct Field {
-  const char* name;  ///< without "desc."
-  bool real;
+  const char* name;  ///< without the name of its struct
+  enum Kind { kWhole, kUnsigned, kReal } kind;
   std::int64_t bits;
 };
 
@@ -93,11 +95,11 @@ Field whole(const char* name, std::int64_t value);
 Field real(const char* name, double value);
 
 /// Collective. Throws the same Error on all ranks where a field differs from rank 0's.
-void compare(const Communicator& comm, const Field* fields, std::size_t count);
+void compare(const Communicator& comm, const char* of, const Field* fields, std::size_t count);
 
 template <std::size_t kCount>
-void compare(const Communicator& comm, const Field (&fields)[kCount]) {
-  compare(comm, fields, kCount);
+void compare(const Communicator& comm, const Field (&fields)[kCount], const char* of = "desc") {
+  compare(comm, of, fields, kCount);
 }
 
 /// The same of a list, which all ranks have as long.
@@ -105,8 +107,14 @@ void compare(const Communicator& comm, const char* field, const std::int32_t* ow
              std::int64_t count);
 
 /// The same of the arguments that dropout's mask follows from, where there is dropout.
-void compare_seeds(const Communicator& comm, double dropout, std::uint64_t seed,
-                   std::uint64_t offset);
+template <class Args>
+void compare_seeds(const Communicator& comm, double dropout, const Args& args) {
+  if (dropout == 0) return;
+  const Field fields[] = {
+      {"dropout_seed", Field::kUnsigned, static_cast<std::int64_t>(args.dropout_seed)},
+      {"dropout_offset", Field::kUnsigned, static_cast<std::int64_t>(args.dropout_offset)}};
+  compare(comm, fields, "args");
+}
 
 /// Sends and receives that have begun, in memory that somebody lends.
 class Requests {
@@ -152,6 +160,49 @@ class Requests {
   MPI_Request* const requests_;
   int count_ = 0;
 };
+
+/// Items for, or from, every rank.
+template <class T>
+using ByRank = std::vector<std::vector<T>>;
+
+/// The items that the ranks have for this one. Collective. Throws the same Error on all ranks.
+template <class T>
+ByRank<T> exchange_lists(const Communicator& comm, const ByRank<T>& sent) {
+  constexpr int kTag = 0;
+  std::vector<std::int64_t> counts, theirs;
+  ByRank<T> received;
+  std::vector<MPI_Request> memory;
+  comm.agreed([&] {
+    for (std::size_t rank = 0; rank < sent.size(); ++rank) {
+      counts.push_back(static_cast<std::int64_t>(sent[rank].size()));
+      if (counts.back() > INT_MAX)
+        fail(HEED_STATUS_UNSUPPORTED,
+             "%lld edges or nodes are for rank %zu; a message may have %d at most",
+             lld(counts.back()), rank, INT_MAX);
+    }
+    theirs.resize(sent.size());
+    received.resize(sent.size());
+    memory.resize(2 * sent.size());
+  });
+  check(MPI_Alltoall(counts.data(), 1, MPI_INT64_T, theirs.data(), 1, MPI_INT64_T, comm.get()),
+        "MPI_Alltoall");
+  comm.agreed([&] {
+    for (std::size_t rank = 0; rank < sent.size(); ++rank)
+      received[rank].resize(static_cast<std::size_t>(theirs[rank]));
+  });
+  const RowType item(sizeof(T), sizeof(T));
+  Requests requests(comm, memory.data());
+  for (std::size_t rank = 0; rank < sent.size(); ++rank) {
+    std::vector<T>& to = received[rank];
+    const std::vector<T>& from = sent[rank];
+    if (!to.empty())
+      requests.receive(to.data(), to.size(), item.get(), static_cast<int>(rank), kTag);
+    if (!from.empty())
+      requests.send(from.data(), from.size(), item.get(), static_cast<int>(rank), kTag);
+  }
+  requests.wait();
+  return received;
+}
 
 // ---- Plans and runs of all operations over ranks ------------------------------------------------
 

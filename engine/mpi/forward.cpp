@@ -1,6 +1,5 @@
 // Attention over ranks.
 #include <algorithm>
-#include <limits>
 
 #include "engine/mpi/rounds.hpp"
 
@@ -36,7 +35,7 @@ void heed_mpi_attention_plan::plan_workspace() {
   partial_lse_at = offsets.take(problems * most, 1, wide);
   const std::int64_t gathered = problem.everywhere() ? comm.size() : 0;
   gathered_at = offsets.take(gathered, static_cast<std::int64_t>(merged_bytes), 1);
-  pointers_at = offsets.take(2 * gathered, 1, sizeof(void*));
+  pointers_at = offsets.take(2 * std::max<std::int64_t>(gathered, 1), 1, sizeof(void*));
   lay_out(offsets);
   if (problem.everywhere()) sent_bytes += static_cast<double>(merged_bytes) * (comm.size() - 1);
 }
@@ -51,7 +50,7 @@ class Forward : Run {
       : Run(plan, args, inputs_of(plan.problem, args, nullptr), workspace), own_(plan) {}
 
   void run() {
-    timed(plan_, [&] { work(); });
+    Run::run([&] { work(); });
   }
 
  private:
@@ -65,7 +64,7 @@ class Forward : Run {
       if (plan_.shares_heads())
         write_exchanged({*plan_.context, problem_.real(), nullptr}, to);
       else
-        problem_.everywhere() ? write_gathered(to) : write(to);
+        write(to);
     });
   }
 
@@ -104,63 +103,30 @@ class Forward : Run {
                lse);
   }
 
-  /// Rows that attend nothing on this rank, except perhaps a sink.
-  void clear_unattended() const {
-    for (const Slice& slice : plan_.slices)
-      if (!slice.attended) clear(slice);
-  }
-  void clear(const Slice& slice) const {
-    const std::int64_t heads = plan_.share.heads;
-    const std::int64_t rows = slice.queries.count;
-    const std::int64_t elements = plan_.problems() * rows * problem_.desc.value_features;
-    std::fill_n(out_of(slice, workspace_),
-                static_cast<std::size_t>(elements) * bytes_of(problem_.real()), std::byte{0});
-    double* lse = lse_of(slice, workspace_);
-    const void* const sinks = has_sinks() ? heads_of(args_.sinks) : nullptr;
-    for (std::int64_t p = 0; p < plan_.problems(); ++p, lse += rows) {
-      double sink = -std::numeric_limits<double>::infinity();
-      if (sinks != nullptr)
-        sink = problem_.float64 ? static_cast<const double*>(sinks)[p % heads]
-                                : static_cast<const float*>(sinks)[p % heads];
-      std::fill_n(lse, rows, sink);
-    }
-  }
-
-  /// The results of all slices, converted.
+  /// The results of all slices, converted: merged, where all ranks have results of the same rows.
   void write(const Tensors& to) const {
-    clear_unattended();
+    const bool gathered = problem_.everywhere();
+    const std::size_t ranks = gathered ? static_cast<std::size_t>(plan_.comm.size()) : 1;
+    std::byte* const first = gathered ? workspace_ + own_.gathered_at - own_.out_at : workspace_;
+    auto** const outs = reinterpret_cast<const void**>(workspace_ + own_.pointers_at);
+    const void** const lses = outs + ranks;
     for (const Slice& slice : plan_.slices) {
-      const void* const outs[] = {out_of(slice, workspace_)};
-      const void* const lses[] = {lse_of(slice, workspace_)};
-      merge(slice, 1, outs, lses, to[0].from(0, slice.queries.row),
+      for (std::size_t i = 0; i < ranks; ++i) {
+        outs[i] = out_of(slice, first + i * own_.merged_bytes);
+        lses[i] = lse_of(slice, first + i * own_.merged_bytes);
+      }
+      merge(slice, ranks, outs, lses, to[0].from(0, slice.queries.row),
             to[1].from(0, slice.queries.row));
     }
   }
 
   /// Everybody's results of the same rows, one rank's after the other's.
   void gather_results() {
-    clear_unattended();
     const int units = Communicator::units(own_.merged_bytes);
     mpi::check(
         MPI_Allgather(workspace_ + own_.out_at, units, plan_.comm.unit(),
                       workspace_ + own_.gathered_at, units, plan_.comm.unit(), plan_.comm.get()),
         "MPI_Allgather");
-  }
-
-  void write_gathered(const Tensors& to) const {
-    const auto ranks = static_cast<std::size_t>(plan_.comm.size());
-    auto** const outs = reinterpret_cast<const void**>(workspace_ + own_.pointers_at);
-    const void** const lses = outs + ranks;
-    for (const Slice& slice : plan_.slices) {
-      for (std::size_t i = 0; i < ranks; ++i) {
-        std::byte* const merged =
-            workspace_ + own_.gathered_at + i * own_.merged_bytes - own_.out_at;
-        outs[i] = out_of(slice, merged);
-        lses[i] = lse_of(slice, merged);
-      }
-      merge(slice, ranks, outs, lses, to[0].from(0, slice.queries.row),
-            to[1].from(0, slice.queries.row));
-    }
   }
 
   const heed_mpi_attention_plan& own_;
@@ -172,7 +138,6 @@ void run(const heed_mpi_attention_plan& plan, const heed_attention_args* given, 
          std::size_t bytes) {
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
   plan.comm.agreed([&] { args = read_args(plan, given, workspace, bytes); });
-  compare_seeds(plan.comm, plan.problem.desc.dropout, args.dropout_seed, args.dropout_offset);
   Forward(plan, args, static_cast<std::byte*>(workspace)).run();
 }
 

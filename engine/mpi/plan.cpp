@@ -224,7 +224,7 @@ void Plan::plan_gradients_back(const Ring& ring, std::size_t n) {
 }
 
 void Plan::plan_unattended() {
-  if (!problem.wants(HEED_MPI_GRAD_SINKS)) return;
+  if (problem.gradients != 0 && !problem.wants(HEED_MPI_GRAD_SINKS)) return;
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const Span none = {slices[i].queries.position, 0, 0, slices[i].queries.sequence};
     if (!slices[i].attended)

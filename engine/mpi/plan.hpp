@@ -146,7 +146,7 @@ class Plan : public RankPlan {
   void plan_slices();
   void plan_rounds(const Ring& ring);
   void plan_gradients_back(const Ring& ring, std::size_t round);
-  /// Gradients that rounds leave even for queries that attend no key: of sinks.
+  /// Calls without keys for slices that attend none: they have results, and gradients of sinks.
   void plan_unattended();
   void add_calls(Round& round, const Call& call);
   void add_own_calls(Round& round);

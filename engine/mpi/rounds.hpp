@@ -32,6 +32,13 @@ class Run : protected RankRun {
         workspace_(workspace),
         inputs_(inputs) {}
 
+  /// Does all of a run.
+  template <class Work>
+  void run(Work&& work) {
+    compare_seeds(plan_.comm, problem_.desc.dropout, args_);
+    timed(plan_, work);
+  }
+
   /// compute(call) for all calls of all rounds, while keys, values and gradients travel.
   template <class Compute>
   void travel(Compute&& compute) {

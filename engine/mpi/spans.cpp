@@ -1,7 +1,6 @@
 #include "engine/mpi/spans.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace heed::mpi {
 namespace {
@@ -51,32 +50,6 @@ std::vector<Spans> spans_in_order(const std::vector<std::int64_t>& lengths, bool
     append(rank, zigzag ? half(rank) : lengths[rank], 0);
   for (std::size_t rank = all.size(); zigzag && rank-- > 0;)
     append(rank, lengths[rank] / 2, half(rank));
-  return all;
-}
-
-/// Spans given by positions, exchanged.
-std::vector<Spans> exchange_spans(const Communicator& comm, const Spans& own) {
-  const auto ranks = static_cast<std::size_t>(comm.size());
-  std::vector<int> counts, begins;
-  std::vector<Span> joined;
-  const int mine = static_cast<int>(own.size() * sizeof(Span));
-  comm.agreed([&] { counts.resize(ranks), begins.resize(ranks); });
-  check(MPI_Allgather(&mine, 1, MPI_INT, counts.data(), 1, MPI_INT, comm.get()), "MPI_Allgather");
-  std::vector<Spans> all;
-  comm.agreed([&] {
-    std::exclusive_scan(counts.begin(), counts.end(), begins.begin(), 0);
-    joined.resize(static_cast<std::size_t>(begins.back() + counts.back()) / sizeof(Span));
-    all.resize(ranks);
-  });
-  check(MPI_Allgatherv(own.data(), mine, MPI_BYTE, joined.data(), counts.data(), begins.data(),
-                       MPI_BYTE, comm.get()),
-        "MPI_Allgatherv");
-  comm.agreed([&] {
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const auto begin = joined.begin() + begins[rank] / static_cast<int>(sizeof(Span));
-      all[rank].assign(begin, begin + counts[rank] / static_cast<int>(sizeof(Span)));
-    }
-  });
   return all;
 }
 
@@ -176,9 +149,8 @@ std::vector<Spans> gather_spans(const Communicator& comm, std::uint32_t placemen
                                 const OwnRows& own) {
   std::vector<Spans> all;
   if (placement == HEED_MPI_POSITIONS) {
-    Spans mine;
-    comm.agreed([&] { mine = spans_of(own); });
-    all = exchange_spans(comm, mine);
+    comm.agreed([&] { all.assign(static_cast<std::size_t>(comm.size()), spans_of(own)); });
+    all = exchange_lists(comm, all);
     comm.agreed([&] { check_cover(all, own.name); });
     return all;
   }

@@ -64,7 +64,13 @@ Tensor contiguous(void* data, std::uint32_t dtype, const Extent& extent) {
   return tensor_of(data, explicit_layout(unset_layout(dtype), extent));
 }
 
-void copy(const Tensor& from, const Tensor& to, const Extent& extent) {
+void copy(const Tensor& from, const Tensor& to, const Extent& all) {
+  Extent extent = all;
+  const auto row_in_one = [&](const heed_layout& layout) {
+    return layout.stride_head == all.features * layout.stride_feature;
+  };
+  if (row_in_one(from.layout) && row_in_one(to.layout))
+    extent = {all.batch, 1, all.rows, all.heads * all.features};
   const std::size_t bytes = from.element_bytes();
   const bool side_by_side = from.layout.stride_feature == 1 && to.layout.stride_feature == 1;
   const std::int64_t from_step = from.layout.stride_feature * static_cast<std::int64_t>(bytes);

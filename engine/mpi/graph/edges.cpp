@@ -2,6 +2,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -132,9 +133,9 @@ class FileShare {
   static std::int64_t number(const char*& text) {
     while (*text == ' ' || *text == '\t') ++text;
     if (std::isdigit(static_cast<unsigned char>(*text)) == 0) return -1;
-    std::int64_t value = 0;
-    for (; std::isdigit(static_cast<unsigned char>(*text)) != 0; ++text)
-      value = std::min(value * 10 + (*text - '0'), std::int64_t{1} << 40);  // above all nodes
+    char* end = nullptr;
+    const std::int64_t value = std::strtoll(text, &end, 10);  // of too many digits the largest
+    text = end;
     return value;
   }
 

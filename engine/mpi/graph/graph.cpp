@@ -1,9 +1,7 @@
 #include "engine/mpi/graph/graph.hpp"
 
 #include <algorithm>
-#include <climits>
 #include <iterator>
-#include <numeric>
 
 #include "engine/runtime/structs.hpp"
 
@@ -17,64 +15,11 @@ std::int32_t place_in(const Nodes& sorted, std::int32_t node) {
                                    sorted.begin());
 }
 
-/// The counts that the others have for this rank. Collective.
-std::vector<std::int64_t> exchange_counts(const Communicator& comm,
-                                          const std::vector<std::int64_t>& sent) {
-  std::vector<std::int64_t> received;
-  comm.agreed([&] {
-    for (std::size_t i = 0; i < sent.size(); ++i)
-      if (sent[i] > INT_MAX)
-        fail(HEED_STATUS_UNSUPPORTED,
-             "%lld edges or nodes are for rank %zu; a message may have %d at most", lld(sent[i]), i,
-             INT_MAX);
-    received.resize(sent.size());
-  });
-  check(MPI_Alltoall(sent.data(), 1, MPI_INT64_T, received.data(), 1, MPI_INT64_T, comm.get()),
-        "MPI_Alltoall");
-  return received;
-}
-
-/// The lists that the ranks have for this one. Collective. Throws the same Error on all ranks.
-template <class T>
-Lists<T> exchange(const Communicator& comm, const Lists<T>& sent) {
-  constexpr int kTag = 0;
-  Lists<T> received;
-  received.counts = exchange_counts(comm, sent.counts);
-  comm.agreed([&] {
-    const auto& counts = received.counts;
-    received.items.resize(
-        static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
-  });
-  std::vector<MPI_Request> memory;
-  comm.agreed([&] { memory.resize(2 * sent.counts.size()); });
-  const RowType item(sizeof(T), sizeof(T));
-  Requests requests(comm, memory.data());
-  const auto each = [](const std::vector<std::int64_t>& counts, auto* items, auto&& function) {
-    for (std::size_t rank = 0; rank < counts.size(); items += counts[rank++])
-      if (counts[rank] > 0)
-        function(items, static_cast<std::size_t>(counts[rank]), static_cast<int>(rank));
-  };
-  each(received.counts, received.items.data(), [&](T* to, std::size_t count, int rank) {
-    requests.receive(to, count, item.get(), rank, kTag);
-  });
-  each(sent.counts, sent.items.data(), [&](const T* from, std::size_t count, int rank) {
-    requests.send(from, count, item.get(), rank, kTag);
-  });
-  requests.wait();
-  return received;
-}
-
-/// Items in the order of the ranks that they are for, otherwise in their own.
+/// Items by the rank that they are for, otherwise in their own order.
 template <class T, class RankOf>
-Lists<T> by_rank(int ranks, const std::vector<T>& items, RankOf&& rank_of) {
-  Lists<T> lists;
-  lists.items.resize(items.size());
-  lists.counts.assign(static_cast<std::size_t>(ranks), 0);
-  for (const T& item : items) ++lists.counts[static_cast<std::size_t>(rank_of(item))];
-  std::vector<std::int64_t> next(static_cast<std::size_t>(ranks), 0);
-  std::partial_sum(lists.counts.begin(), lists.counts.end() - 1, next.begin() + 1);
-  for (const T& item : items)
-    lists.items[static_cast<std::size_t>(next[static_cast<std::size_t>(rank_of(item))]++)] = item;
+ByRank<T> by_rank(int ranks, const std::vector<T>& items, RankOf&& rank_of) {
+  ByRank<T> lists(static_cast<std::size_t>(ranks));
+  for (const T& item : items) lists[static_cast<std::size_t>(rank_of(item))].push_back(item);
   return lists;
 }
 
@@ -133,14 +78,13 @@ heed_graph_info describe_local(const LocalGraph& graph) {
   return info;
 }
 
-std::vector<Neighbour> neighbours_of(const Lists<std::int32_t>& lists, const Nodes& known) {
+std::vector<Neighbour> neighbours_of(const ByRank<std::int32_t>& lists, const Nodes& known) {
   std::vector<Neighbour> neighbours;
-  auto next = lists.items.begin();
-  for (std::size_t rank = 0; rank < lists.counts.size(); ++rank) {
-    const auto end = next + lists.counts[rank];
-    if (next == end) continue;
+  for (std::size_t rank = 0; rank < lists.size(); ++rank) {
+    if (lists[rank].empty()) continue;
     neighbours.push_back({static_cast<int>(rank), {}});
-    for (; next != end; ++next) neighbours.back().rows.push_back(place_in(known, *next));
+    for (const std::int32_t node : lists[rank])
+      neighbours.back().rows.push_back(place_in(known, node));
   }
   return neighbours;
 }
@@ -159,19 +103,25 @@ RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
   std::vector<Edge> brought = desc.path != nullptr ? read_file(comm, desc) : read_edges(comm, desc);
   nodes = desc.nodes;
   const Owners owners = make_owners(comm, desc, brought);
-  Lists<Edge> sent;
+  ByRank<Edge> sent;
   comm.agreed([&] {
     sent = by_rank(comm.size(), brought,
                    [&](const Edge& edge) { return owners.of(edge.destination); });
     std::vector<Edge>().swap(brought);
   });
-  std::vector<Edge> edges = exchange(comm, sent).items;
-  sent = {};
-  Lists<std::int32_t> needed;
-  comm.agreed([&] { needed = number_rows(owners, edges); });
-  const Lists<std::int32_t> wanted = exchange(comm, needed);
+  sent = exchange_lists(comm, sent);
+  std::vector<Edge> edges;
+  ByRank<std::int32_t> needed;
+  comm.agreed([&] {
+    for (std::vector<Edge>& list : sent) {
+      edges.insert(edges.end(), list.begin(), list.end());
+      std::vector<Edge>().swap(list);
+    }
+    needed = number_rows(owners, edges);
+  });
+  const ByRank<std::int32_t> wanted = exchange_lists(comm, needed);
   comm.agreed([&] { sends = neighbours_of(wanted, known); });
-  alone = comm.reduced(static_cast<std::int64_t>(needed.items.size()), MPI_SUM) == 0;
+  alone = comm.reduced(static_cast<std::int64_t>(receives.size()), MPI_SUM) == 0;
   comm.agreed([&] {
     sort_edges(edges);
     std::vector<Edge>().swap(edges);
@@ -185,7 +135,7 @@ RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
       comm.reduced(describe_local(inner.graph).edges + describe_local(border.graph).edges, MPI_SUM);
 }
 
-Lists<std::int32_t> RankGraph::number_rows(const Owners& owners, std::vector<Edge>& edges) {
+ByRank<std::int32_t> RankGraph::number_rows(const Owners& owners, std::vector<Edge>& edges) {
   const int rank = comm.rank();
   const auto owner = [&](std::int32_t node) { return owners.of(node); };
   const Nodes own = owners.nodes_of(rank, nodes);
@@ -202,7 +152,7 @@ Lists<std::int32_t> RankGraph::number_rows(const Owners& owners, std::vector<Edg
     edge.source = place_in(known, edge.source);
     edge.destination = place_in(known, edge.destination);
   }
-  Lists<std::int32_t> needed = by_rank(comm.size(), others, owner);
+  ByRank<std::int32_t> needed = by_rank(comm.size(), others, owner);
   receives = neighbours_of(needed, known);
   return needed;
 }

@@ -52,13 +52,6 @@ class Owners {
 Owners make_owners(const Communicator& comm, const heed_mpi_graph_desc& desc,
                    const std::vector<Edge>& edges);
 
-/// Items of one kind for, or from, every rank: one rank's after another's.
-template <class T>
-struct Lists {
-  std::vector<T> items;
-  std::vector<std::int64_t> counts;  ///< by rank
-};
-
 /// Rows of this rank's that another needs, or the other way round: indices of local rows.
 struct Neighbour {
   int rank;
@@ -106,7 +99,7 @@ struct RankGraph {
 
  private:
   /// The local rows, and the nodes that this rank needs of each other.
-  Lists<std::int32_t> number_rows(const Owners& owners, std::vector<Edge>& edges);
+  ByRank<std::int32_t> number_rows(const Owners& owners, std::vector<Edge>& edges);
   void sort_edges(const std::vector<Edge>& edges);
   void make_graph_of(Share& share, std::int64_t end, const heed_context& context,
                      std::uint32_t duplicates) const;

@@ -17,28 +17,6 @@ using Plan = heed_mpi_graph_attention_plan;
 /// waits is one that does not compute.
 constexpr std::chrono::microseconds kBetweenLooks{20};
 
-/// Rows of so many heads and features, copied between two tensors.
-class RowCopy {
- public:
-  RowCopy(const Tensor& from, const Tensor& to, std::int64_t heads, std::int64_t features)
-      : from_(from), to_(to), extent_{1, heads, 1, features} {
-    const auto whole = [&](const heed_layout& layout) {
-      return heads == 1 || layout.stride_head == features * layout.stride_feature;
-    };
-    if (whole(from.layout) && whole(to.layout)) extent_ = {1, 1, 1, heads * features};
-  }
-  void copy(std::int64_t from, std::int64_t to) const {
-    mpi::copy(from_.from(0, from), to_.from(0, to), extent_);
-  }
-  void copy_all(std::int64_t rows) const {
-    for (std::int64_t i = 0; i < rows; ++i) copy(i, i);
-  }
-
- private:
-  Tensor from_, to_;
-  Extent extent_;
-};
-
 /// A thread that has ended when this does, whatever MPI says meanwhile.
 struct Joined {
   std::thread thread;
@@ -119,12 +97,19 @@ class Run : RankRun {
       // To the call in place these were nodes without edges.
       write_few(graph_.inner.in_place ? graph_.border : graph_.inner, own);
       if (own.last && desc_.steps > 1)
-        results(own.out, tensor_of(args_.out, desc_.out)).copy_all(graph_.own_nodes());
+        copy(own.out, tensor_of(args_.out, desc_.out), outs(graph_.own_nodes()));
     });
   }
 
-  RowCopy results(const Tensor& from, const Tensor& to) const {
-    return {from, to, plan_.out_heads(), desc_.value_features};
+  // So many rows of a tensor, or one.
+  Extent keys(std::int64_t rows = 1) const { return {1, desc_.heads, rows, desc_.features}; }
+  Extent values() const { return {1, desc_.heads, 1, desc_.value_features}; }
+  Extent outs(std::int64_t rows = 1) const {
+    return {1, plan_.out_heads(), rows, desc_.value_features};
+  }
+  static void copy_row(const Tensor& from, std::int64_t i, const Tensor& to, std::int64_t j,
+                       const Extent& row) {
+    copy(from.from(0, i), to.from(0, j), row);
   }
 
   /// Brings own keys and values, projected where the plan projects, to their places among the rows
@@ -139,16 +124,14 @@ class Run : RankRun {
       args.edge_data = nullptr;  // its graph has no edges
       check(heed_graph_attention_plan_project(stage.project.get(), &args, at(plan_.workspace.calls),
                                               plan_.call_bytes, &made));
-      RowCopy(tensor_of(made.query, made.query_layout), own.query, desc_.heads, desc_.features)
-          .copy_all(graph_.own_nodes());
+      copy(tensor_of(made.query, made.query_layout), own.query, keys(graph_.own_nodes()));
     }
-    const RowCopy key(tensor_of(made.key, made.key_layout), local_key(), desc_.heads,
-                      desc_.features);
-    const RowCopy value(tensor_of(made.value, made.value_layout), local_value(), desc_.heads,
-                        desc_.value_features);
-    for (std::size_t i = 0; i < graph_.own_rows.size(); ++i) {
-      key.copy(static_cast<std::int64_t>(i), graph_.own_rows[i]);
-      value.copy(static_cast<std::int64_t>(i), graph_.own_rows[i]);
+    const Tensor key = tensor_of(made.key, made.key_layout);
+    const Tensor value = tensor_of(made.value, made.value_layout);
+    for (std::int64_t i = 0; i < graph_.own_nodes(); ++i) {
+      const std::int32_t row = graph_.own_rows[static_cast<std::size_t>(i)];
+      copy_row(key, i, local_key(), row, keys());
+      copy_row(value, i, local_value(), row, values());
     }
   }
 
@@ -196,14 +179,11 @@ class Run : RankRun {
     if (plan == nullptr) return;
     const GraphWorkspace& space = plan_.workspace;
     const Own used = share.in_place ? own : few(own);
-    if (!share.in_place) {
-      const RowCopy query(own.query, used.query, desc_.heads, desc_.features);
-      const RowCopy data(own.data, used.data, 1, desc_.width);
-      for (std::size_t i = 0; i < share.nodes.size(); ++i) {
-        query.copy(share.nodes[i], static_cast<std::int64_t>(i));
-        if (desc_.residual != 0) data.copy(share.nodes[i], static_cast<std::int64_t>(i));
-      }
-    }
+    if (!share.in_place)
+      each_few(share, [&](std::int64_t i, std::int32_t node) {
+        copy_row(own.query, node, used.query, i, keys());
+        if (desc_.residual != 0) copy_row(own.data, node, used.data, i, {1, 1, 1, desc_.width});
+      });
     heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
     args.query = used.query.data;
     args.key = local_key().data;
@@ -228,14 +208,19 @@ class Run : RankRun {
 
   /// Results of a call that was not in place, to where they belong.
   void write_few(const Share& share, const Own& own) const {
-    const bool wants_lse = own.last && args_.lse != nullptr;
-    const RowCopy out = results(few(own).out, own.out);
-    const RowCopy lse({at(plan_.workspace.few.lse), plan_.local.lse},
-                      tensor_of(args_.lse, desc_.lse), desc_.heads, 1);
-    for (std::size_t i = 0; i < share.nodes.size(); ++i) {
-      out.copy(static_cast<std::int64_t>(i), share.nodes[i]);
-      if (wants_lse) lse.copy(static_cast<std::int64_t>(i), share.nodes[i]);
-    }
+    const Tensor out = few(own).out;
+    const Tensor lse = {at(plan_.workspace.few.lse), plan_.local.lse};
+    each_few(share, [&](std::int64_t i, std::int32_t node) {
+      copy_row(out, i, own.out, node, outs());
+      if (own.last && args_.lse != nullptr)
+        copy_row(lse, i, tensor_of(args_.lse, desc_.lse), node, {1, desc_.heads, 1, 1});
+    });
+  }
+  /// function(row, own node) for the rows of a call that is not in place.
+  template <class Function>
+  static void each_few(const Share& share, Function&& function) {
+    for (std::size_t i = 0; i < share.nodes.size(); ++i)
+      function(static_cast<std::int64_t>(i), share.nodes[i]);
   }
 
   const Plan& plan_;
@@ -290,7 +275,7 @@ void run(const Plan& plan, const heed_graph_attention_args* given, void* workspa
          std::size_t bytes) {
   heed_graph_attention_args args;
   plan.comm.agreed([&] { args = read_args(plan, given, workspace, bytes); });
-  compare_seeds(plan.comm, plan.desc.dropout, args.dropout_seed, args.dropout_offset);
+  compare_seeds(plan.comm, plan.desc.dropout, args);
   Run(plan, args, static_cast<std::byte*>(workspace)).run();
 }
 
