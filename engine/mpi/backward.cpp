@@ -170,7 +170,7 @@ class Backward : Run {
         plan_.share.laid_out(gradients_of_keys(problem_), at(call.gradients), {0, call.keys.count});
     if (wants(HEED_MPI_GRAD_KEY)) args.grad_key = of_keys[0].data;
     if (wants(HEED_MPI_GRAD_VALUE)) args.grad_value = of_keys[1].data;
-    args.grad_bias = scores_of(grad_bias_, problem_.bias, call);
+    if (attention.bias != nullptr) args.grad_bias = scores_of(grad_bias_, problem_.bias, call);
     void* const sinks = wanted(HEED_MPI_GRAD_SINKS, own_.sinks_at);
     void* const slopes = wanted(HEED_MPI_GRAD_ALIBI_SLOPES, own_.slopes_at);
     if (attention.sinks != nullptr) args.grad_sinks = heads_of(sinks);
