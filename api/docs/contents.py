@@ -1,11 +1,14 @@
 """The contents of the site, as api/README.md lists them, and the package by its docstrings.
 
-A page says `<!-- docstrings of heed -->` where the names of a module come.
+A page says `<!-- docstrings of heed -->` where the names of a module come, and
+`<!-- declarations of api/heed.h -->` where those of a header do; the repository shows nothing.
 """
 
 import importlib
 import os
 import re
+
+from declarations import declarations
 
 
 def docstrings(module):
@@ -44,30 +47,20 @@ def contents(text):
         pages = [
             os.path.normpath("api/" + page) for page in re.findall(r"\]\(([^)#]+)\.md\)", body)
         ]
-        parts.append(
-            "\n".join(
-                [
-                    "```{toctree}",
-                    ":hidden:",
-                    f":caption: {title}",
-                    "",
-                    *(f"/{page}" for page in pages),
-                    "```",
-                    "",
-                ]
-            )
-        )
+        listed = "\n".join(f"/{page}" for page in pages)
+        parts.append(f"```{{toctree}}\n:hidden:\n:caption: {title}\n\n{listed}\n```\n")
     return "\n".join([text, *parts])
 
 
 def read(app, docname, source):
     """Pages as Sphinx shall see them."""
-    source[0] = re.sub(
-        r"^<!-- docstrings of (\S+) -->$",
-        lambda match: docstrings(match.group(1)),
-        source[0],
-        flags=re.MULTILINE,
-    )
+    for made in (docstrings, declarations):
+        source[0] = re.sub(
+            rf"^<!-- {made.__name__} of (\S+) -->$",
+            lambda match, made=made: made(match[1]),
+            source[0],
+            flags=re.MULTILINE,
+        )
     if docname == app.config.root_doc:
         source[0] = contents(source[0])
 

@@ -1,16 +1,16 @@
 """The declarations of heed.h as a page, and names in code that link to them.
 
-A page says `<!-- declarations of api/heed.h -->` where those of a header come, each with the
-comment that stands above it. The repository shows nothing there.
+Each comes with the comment that stands above it.
 """
 
-import os
 import re
+from pathlib import Path
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
+ROOT = Path(__file__).parents[2]
 HEADERS = ("api/heed.h", "api/heed_mpi.h")
 SECTION = re.compile(r"/\* -{4} (.*?) -+(?: \*/)?\n")
 MACRO = r"#(?:[^\n]*\\\n)*[^\n]*"  # over as many lines as end with a backslash
@@ -85,8 +85,7 @@ def names_of(code):
 
 def declarations(path):
     """A header as Markdown, a part of a page for each of its sections."""
-    with open(path, encoding="utf-8") as file:
-        header = file.read()
+    header = (ROOT / path).read_text(encoding="utf-8")
     text = [markdown_of(header.partition("#ifndef")[0].rstrip()) + "\n"]
     for comment, code in entries_of(header):
         if code is None:
@@ -100,15 +99,14 @@ def declarations(path):
     return "\n".join(text)
 
 
-def note_names(root):
+def note_names():
     """Fills DECLARED."""
     for path in HEADERS:
-        with open(os.path.join(root, path), encoding="utf-8") as file:
-            for _, code in entries_of(file.read()):
-                if code:
-                    _, _, name, _ = names_of(code)
-                    within = re.findall(r"^  (HEED_\w+)", code, re.MULTILINE)
-                    DECLARED.update(dict.fromkeys([*within, name], name))
+        for _, code in entries_of((ROOT / path).read_text(encoding="utf-8")):
+            if code:
+                _, _, name, _ = names_of(code)
+                within = re.findall(r"^  (HEED_\w+)", code, re.MULTILINE)
+                DECLARED.update(dict.fromkeys([*within, name], name))
 
 
 class Linked(SphinxTransform):
@@ -135,19 +133,8 @@ class Linked(SphinxTransform):
                 link += node
 
 
-def read(app, docname, source):
-    """Pages as Sphinx shall see them."""
-    source[0] = re.sub(
-        r"^<!-- declarations of (\S+) -->$",
-        lambda match: declarations(os.path.join(app.srcdir, match.group(1))),
-        source[0],
-        flags=re.MULTILINE,
-    )
-
-
 def setup(app):
     """Called by Sphinx."""
-    note_names(app.srcdir)
-    app.connect("source-read", read)
+    note_names()
     app.add_transform(Linked)
     return {"parallel_read_safe": True, "version": "1"}
