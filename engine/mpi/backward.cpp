@@ -121,9 +121,7 @@ class Backward : Run {
     std::fill_n(at({kSums, 0}), plan_.area_bytes[kSums], std::byte{0});
     if (own_.exchanges_bias) {
       const heed_score_layout& l = own_.grad_bias;
-      std::fill_n(grad_bias_.data,
-                  static_cast<std::size_t>(Extent{l.batch, l.heads, l.rows, l.keys}.elements()) *
-                      bytes_of(l.dtype),
+      std::fill_n(grad_bias_.data, checked_bytes(l.dtype, {l.batch, l.heads, l.rows, l.keys}),
                   std::byte{0});
     }
     travel([&](const Call& call) { compute(call); });

@@ -1,5 +1,6 @@
 // This rank's descriptor: read and checked, as far as it can be without the others.
 #include <cmath>
+#include <initializer_list>
 
 #include "engine/mpi/problem.hpp"
 #include "engine/mpi/rounds.hpp"
@@ -81,15 +82,11 @@ heed_attention_desc shard_alone(heed_attention_desc desc) {
   return desc;
 }
 
-/// The names of structs in messages.
-struct Names {
-  const char *desc, *attention;
-};
-
+/// Structs have these names in messages.
 void read_desc(Problem& p, const heed_context& c, const heed_mpi_attention_desc* desc,
-               const Names& names) {
-  p.given = read_struct(desc, names.desc);
-  p.desc = read_struct(p.given.attention, names.attention);
+               const char* name, const char* attention) {
+  p.given = read_struct(desc, name);
+  p.desc = read_struct(p.given.attention, attention);
   check_choice("placement", p.given.placement, "a heed_mpi_placement", HEED_MPI_POSITIONS);
   check_choice("queries", p.given.queries, "a heed_mpi_queries", HEED_MPI_QUERIES_EVERYWHERE);
   check_choice("tensors", p.given.tensors, "heed_mpi_tensors, or-ed", 31);
@@ -147,44 +144,46 @@ void read_gradients(Problem& p, const heed_context& c,
   make_dense_plan(c, shard);
 }
 
+void fill_layouts(const Problem& p, const Extent& extent,
+                  std::initializer_list<heed_layout*> layouts) {
+  for (heed_layout* layout : layouts) {
+    if (layout->dtype == HEED_DTYPE_DEFAULT) layout->dtype = p.real();
+    *layout = explicit_layout(*layout, extent);
+  }
+}
+
 void fill_defaults(Problem& p) {
   heed_attention_desc& d = p.desc;
   if (d.key_heads == 0) d.key_heads = d.query_heads;
   if (d.value_features == 0) d.value_features = d.features;
   if (p.given.flops_per_byte == 0) p.given.flops_per_byte = 160;
   p.float64 = d.query.dtype == HEED_DTYPE_F64;
-  const Extent query = {d.batch, d.query_heads, d.query_length, d.features};
-  const Extent key = {d.batch, d.key_heads, d.key_length, d.features};
-  if (d.lse.dtype == HEED_DTYPE_DEFAULT) d.lse.dtype = p.real();
-  if (d.bias.dtype == HEED_DTYPE_DEFAULT) d.bias.dtype = p.real();
-  d.query = explicit_layout(d.query, query);
-  d.key = explicit_layout(d.key, key);
-  d.value = explicit_layout(d.value, {d.batch, d.key_heads, d.key_length, d.value_features});
-  d.out = explicit_layout(d.out, {d.batch, d.query_heads, d.query_length, d.value_features});
-  d.lse = explicit_layout(d.lse, {d.batch, d.query_heads, d.query_length, 1});
-  const auto gradient = [&](heed_layout& layout, const Extent& extent) {
-    if (layout.dtype == HEED_DTYPE_DEFAULT) layout.dtype = p.real();
-    layout = explicit_layout(layout, extent);
-  };
   heed_attention_backward_desc& g = p.backward;
-  gradient(g.grad_out, {d.batch, d.query_heads, d.query_length, d.value_features});
-  gradient(g.grad_lse, {d.batch, d.query_heads, d.query_length, 1});
-  gradient(g.grad_query, query);
-  gradient(g.grad_key, key);
-  gradient(g.grad_value, {d.batch, d.key_heads, d.key_length, d.value_features});
-  if (g.grad_bias.dtype == HEED_DTYPE_DEFAULT) g.grad_bias.dtype = p.real();
+  for (heed_score_layout* scores : {&d.bias, &g.grad_bias})
+    if (scores->dtype == HEED_DTYPE_DEFAULT) scores->dtype = p.real();
+  const auto of_queries = [&](std::int64_t features, std::initializer_list<heed_layout*> layouts) {
+    fill_layouts(p, {d.batch, d.query_heads, d.query_length, features}, layouts);
+  };
+  const auto of_keys = [&](std::int64_t features, std::initializer_list<heed_layout*> layouts) {
+    fill_layouts(p, {d.batch, d.key_heads, d.key_length, features}, layouts);
+  };
+  of_queries(d.features, {&d.query, &g.grad_query});
+  of_queries(d.value_features, {&d.out, &g.grad_out});
+  of_queries(1, {&d.lse, &g.grad_lse});
+  of_keys(d.features, {&d.key, &g.grad_key});
+  of_keys(d.value_features, {&d.value, &g.grad_value});
 }
 
 }  // namespace
 
 void read(Problem& p, const heed_context& c, const heed_mpi_attention_desc* desc) {
-  read_desc(p, c, desc, {"desc", "desc.attention"});
+  read_desc(p, c, desc, "desc", "desc.attention");
   fill_defaults(p);
 }
 
 void read(Problem& p, const heed_context& c, const heed_mpi_attention_backward_desc* desc) {
   const heed_mpi_attention_backward_desc given = read_struct(desc, "desc");
-  read_desc(p, c, given.attention, {"desc.attention", "desc.attention->attention"});
+  read_desc(p, c, given.attention, "desc.attention", "desc.attention->attention");
   read_gradients(p, c, given);
   fill_defaults(p);
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "engine/mpi/problem.hpp"
@@ -39,11 +40,6 @@ struct SplitRows {
   bool one_batch = false, one_head = false;  ///< repeats along these axes, where its size is 1
 };
 using RowsList = std::vector<SplitRows>;
-
-/// Rows of queries and of keys that one message has.
-struct Counts {
-  std::int64_t queries, keys;
-};
 
 /// The bytes of such a tensor, a multiple of kUnitBytes.
 inline std::size_t checked_bytes(std::uint32_t dtype, const Extent& e) {
@@ -107,13 +103,13 @@ class Exchange {
         results_(results_of(p)),
         first_rank_(rank / head_ranks * head_ranks),
         place_(static_cast<std::size_t>(rank % head_ranks)),
-        group_(peer_of(together(p.queries, first_rank_, head_ranks),
-                       together(p.keys, first_rank_, head_ranks))) {
+        group_{together(p.queries, first_rank_, head_ranks),
+               together(p.keys, first_rank_, head_ranks)} {
     std::size_t inputs = 0;
     std::size_t results = 0;
     for (int i = 0; i < head_ranks; ++i) {
       const std::size_t peer = static_cast<std::size_t>(first_rank_) + static_cast<std::size_t>(i);
-      peers_.push_back(peer_of(p.queries[peer], p.keys[peer]));
+      peers_.push_back({p.queries[peer], p.keys[peer]});
       const std::size_t sent = bytes_of(inputs_, peers_.back());
       const std::size_t back = bytes_of(results_, peers_.back());
       check_message(std::max(sent, back));
@@ -126,7 +122,7 @@ class Exchange {
     receive_ = offsets.take_bytes(std::max(inputs, ranks * bytes_of(results_, own())));
     inputs_at_ = offsets.take_bytes(bytes_of(inputs_, group_));
     results_at_ = offsets.take_bytes(bytes_of(results_, group_));
-    bytes_ = offsets.end("the workspace", {{"desc.query_length", own().counts.queries}});
+    bytes_ = offsets.end("the workspace", {{"desc.query_length", own().counts().queries}});
   }
 
   std::size_t workspace_bytes() const { return bytes_; }
@@ -141,7 +137,7 @@ class Exchange {
 
   /// All rows of the group, in the workspace.
   Tensors inputs(std::byte* workspace) const {
-    return share_.laid_out(inputs_, after(workspace, inputs_at_), group_.counts);
+    return share_.laid_out(inputs_, after(workspace, inputs_at_), group_.counts());
   }
   /// Sends the caller's rows, zeros where there is no tensor. All rows of the
   /// group come back, and lie in the workspace. Masks and biases that repeat over all queries do
@@ -149,9 +145,10 @@ class Exchange {
   Tensors gather(Requests& requests, const Tensors& from, std::byte* workspace) const {
     const std::size_t bytes = bytes_of(inputs_, own());
     for (std::size_t i = 0; i < peers_.size(); ++i) {
-      const Tensors message = share_.laid_out(inputs_, workspace + send_ + i * bytes, own().counts);
+      const Tensors message =
+          share_.laid_out(inputs_, workspace + send_ + i * bytes, own().counts());
       for (std::size_t t = 0; t < inputs_.size(); ++t) {
-        const Extent rows = share_.extent(inputs_[t], own().counts);
+        const Extent rows = share_.extent(inputs_[t], own().counts());
         const std::int64_t head =
             inputs_[t].one_head ? 0 : static_cast<std::int64_t>(i) * rows.heads;
         if (inputs_[t].features == 0) continue;
@@ -161,15 +158,9 @@ class Exchange {
           copy(from[t].from(head, 0), message[t], rows);
       }
     }
-    all_to_all(
-        requests, workspace, [&](const Peer&) { return bytes; },
-        [&](const Peer& peer) { return bytes_of(inputs_, peer); });
+    all_to_all(requests, workspace, inputs_, true);
     Tensors all = inputs(workspace);
-    std::byte* message = workspace + receive_;
-    for (const Peer& peer : peers_) {
-      place_rows(inputs_, peer, share_.laid_out(inputs_, message, peer.counts), all, true);
-      message += bytes_of(inputs_, peer);
-    }
+    place_rows(inputs_, workspace + receive_, all, true);
     const std::int64_t first_head = static_cast<std::int64_t>(place_) * share_.heads;
     for (const Input t : {kMask, kBias})
       if (inputs_[t].features == 0) all[t] = from[t].from(first_head, 0);
@@ -177,19 +168,12 @@ class Exchange {
   }
   /// Where the results of the group's rows belong, in the workspace.
   Tensors results(std::byte* workspace) const {
-    return share_.laid_out(results_, after(workspace, results_at_), group_.counts);
+    return share_.laid_out(results_, after(workspace, results_at_), group_.counts());
   }
   /// Sends the others' rows of results().
   void scatter(Requests& requests, std::byte* workspace) const {
-    const Tensors all = results(workspace);
-    std::byte* message = workspace + send_;
-    for (const Peer& peer : peers_) {
-      place_rows(results_, peer, share_.laid_out(results_, message, peer.counts), all, false);
-      message += bytes_of(results_, peer);
-    }
-    all_to_all(
-        requests, workspace, [&](const Peer& peer) { return bytes_of(results_, peer); },
-        [&](const Peer&) { return bytes_of(results_, own()); });
+    place_rows(results_, workspace + send_, results(workspace), false);
+    all_to_all(requests, workspace, results_, false);
   }
 
   /// Calls function(t, results, first head, extent) with each peer's results of this rank's rows,
@@ -198,13 +182,13 @@ class Exchange {
   void each_result(std::byte* workspace, Function&& function) const {
     const auto of_peer = [&](std::size_t i) {
       return share_.laid_out(results_, workspace + receive_ + i * bytes_of(results_, own()),
-                             own().counts);
+                             own().counts());
     };
     const Tensors first = of_peer(0);
     for (std::size_t i = 0; i < peers_.size(); ++i)
       for (std::size_t t = 0; t < results_.size(); ++t) {
         const SplitRows& rows = results_[t];
-        const Extent all = share_.extent(rows, own().counts);
+        const Extent all = share_.extent(rows, own().counts());
         const Tensor theirs = of_peer(i)[t];
         if (!rows.one_head)
           function(t, theirs, static_cast<std::int64_t>(i) * all.heads, all);
@@ -218,50 +202,40 @@ class Exchange {
  private:
   static constexpr int kTag = 0;
 
-  /// A rank of the group, or all of it.
-  struct Peer {
-    Spans queries, keys;
-    Counts counts;
-
-    const Spans& spans(const SplitRows& rows) const { return rows.of_keys ? keys : queries; }
-  };
-  static Peer peer_of(Spans queries, Spans keys) {
-    const Counts counts = {rows_in(queries), rows_in(keys)};
-    return {std::move(queries), std::move(keys), counts};
+  std::size_t bytes_of(const RowsList& list, const Shard& peer) const {
+    return share_.bytes(list, peer.counts());
   }
-
-  std::size_t bytes_of(const RowsList& list, const Peer& peer) const {
-    return share_.bytes(list, peer.counts);
-  }
-  const Peer& own() const { return peers_[place_]; }
-  /// Copies a peer's rows to where they belong among the group's, or from there.
-  void place_rows(const RowsList& list, const Peer& peer, const Tensors& theirs, const Tensors& all,
-                  bool to_all) const {
-    for (std::size_t t = 0; t < list.size(); ++t)
-      for (const Span& span : peer.spans(list[t])) {
-        const Tensor of_peer = theirs[t].from(0, span.row);
-        const Tensor of_group = all[t].from(0, row_at(group_.spans(list[t]), span.position));
-        Extent rows = share_.extent(list[t], peer.counts);
-        rows.rows = span.count;
-        to_all ? copy(of_peer, of_group, rows) : copy(of_group, of_peer, rows);
-      }
-  }
-
-  /// One message to each peer, its own too, and one from each, in the order of peers.
-  template <class Sent, class Received>
-  void all_to_all(Requests& requests, std::byte* workspace, Sent&& sent,
-                  Received&& received) const {
-    std::size_t offset = receive_;
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      const std::size_t bytes = received(peers_[i]);
-      requests.receive(workspace + offset, bytes, first_rank_ + static_cast<int>(i), kTag);
-      offset += bytes;
+  const Shard& own() const { return peers_[place_]; }
+  /// Copies the rows of all peers from their messages to where they belong among the group's, or
+  /// from there.
+  void place_rows(const RowsList& list, std::byte* message, const Tensors& all, bool to_all) const {
+    for (const Shard& peer : peers_) {
+      const Tensors theirs = share_.laid_out(list, message, peer.counts());
+      message += bytes_of(list, peer);
+      for (std::size_t t = 0; t < list.size(); ++t)
+        for (const Span& span : peer.rows(list[t].of_keys)) {
+          const Tensor of_peer = theirs[t].from(0, span.row);
+          const Tensor of_group =
+              all[t].from(0, row_at(group_.rows(list[t].of_keys), span.position));
+          Extent rows = share_.extent(list[t], peer.counts());
+          rows.rows = span.count;
+          to_all ? copy(of_peer, of_group, rows) : copy(of_group, of_peer, rows);
+        }
     }
-    offset = send_;
+  }
+
+  /// One message to each peer, its own too, and one from each, in the order of peers: of own rows
+  /// to all, or of theirs back to each.
+  void all_to_all(Requests& requests, std::byte* workspace, const RowsList& list,
+                  bool to_all) const {
+    std::byte* received = workspace + receive_;
+    std::byte* sent = workspace + send_;
     for (std::size_t i = 0; i < peers_.size(); ++i) {
-      const std::size_t bytes = sent(peers_[i]);
-      requests.send(workspace + offset, bytes, first_rank_ + static_cast<int>(i), kTag);
-      offset += bytes;
+      const int rank = first_rank_ + static_cast<int>(i);
+      const std::size_t in = bytes_of(list, to_all ? peers_[i] : own());
+      const std::size_t out = bytes_of(list, to_all ? own() : peers_[i]);
+      requests.receive(std::exchange(received, received + in), in, rank, kTag);
+      requests.send(std::exchange(sent, sent + out), out, rank, kTag);
     }
     requests.wait();
   }
@@ -270,8 +244,8 @@ class Exchange {
   RowsList inputs_, results_;
   int first_rank_ = 0;
   std::size_t place_ = 0;
-  std::vector<Peer> peers_;
-  Peer group_ = {};
+  std::vector<Shard> peers_;
+  Shard group_ = {};
   std::size_t send_ = 0, receive_ = 0, inputs_at_ = 0, results_at_ = 0, bytes_ = 0;
 };
 

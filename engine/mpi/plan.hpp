@@ -121,7 +121,8 @@ class Plan : public RankPlan {
       : RankPlan(operation),
         comm(parent),
         context(given),
-        problem(make_problem(comm, given, desc)) {
+        problem(make_problem(comm, given,
+                             [&](Problem& p, const heed_context& c) { read(p, c, desc); })) {
     comm.agreed([&] { plan(); });
   }
 

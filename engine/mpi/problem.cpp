@@ -216,22 +216,17 @@ void complete(Problem& p, const Communicator& comm, const heed_context& context)
 
 }  // namespace
 
-template <class Desc>
-Problem make_problem(const Communicator& comm, const heed_context* context, const Desc* desc) {
+Problem make_problem(const Communicator& comm, const heed_context* context,
+                     const std::function<void(Problem&, const heed_context&)>& read_desc) {
   Problem p = {};
   comm.agreed([&] {
     Communicator::check_thread();
-    read(p, required(context, "context"), desc);
+    read_desc(p, required(context, "context"));
   });
   compare(comm, p);
   compare_sequences(comm, p);
   complete(p, comm, *context);
   return p;
 }
-
-template Problem make_problem(const Communicator&, const heed_context*,
-                              const heed_mpi_attention_desc*);
-template Problem make_problem(const Communicator&, const heed_context*,
-                              const heed_mpi_attention_backward_desc*);
 
 }  // namespace heed::mpi

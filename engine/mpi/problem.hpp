@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "api/heed_mpi.h"
@@ -55,8 +56,9 @@ void read(Problem& problem, const heed_context& context, const heed_mpi_attentio
 void read(Problem& problem, const heed_context& context,
           const heed_mpi_attention_backward_desc* desc);
 
-/// Collective. Throws the same Error on all ranks.
-template <class Desc>
-Problem make_problem(const Communicator& comm, const heed_context* context, const Desc* desc);
+/// Of a descriptor that read_desc(problem, context) reads. Collective. Throws the same Error on all
+/// ranks.
+Problem make_problem(const Communicator& comm, const heed_context* context,
+                     const std::function<void(Problem&, const heed_context&)>& read_desc);
 
 }  // namespace heed::mpi

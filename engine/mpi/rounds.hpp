@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <type_traits>
 
 #include "engine/mpi/plan.hpp"
 
@@ -90,12 +89,9 @@ class Run : protected RankRun {
   const Slice& slice_of(const Call& call) const { return plan_.slices[call.slice]; }
 
   /// Values per head, from this rank's first head on.
-  template <class T>
-  T* heads_of(T* values) const {
-    if (values == nullptr) return nullptr;
-    using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
-    return static_cast<Byte*>(values) +
-           static_cast<std::size_t>(plan_.first_head()) * bytes_of(problem_.real());
+  std::byte* heads_of(const void* values) const {
+    return after(static_cast<std::byte*>(const_cast<void*>(values)),
+                 static_cast<std::size_t>(plan_.first_head()) * bytes_of(problem_.real()));
   }
   /// Where the mask or bias of a call begins. One that repeats over keys has no stride there,
   /// except where it was gathered.

@@ -30,9 +30,17 @@ Spans sorted(Spans spans);
 /// The same, rows counted anew: spans that meet become one.
 Spans joined(Spans spans);
 
+/// How many rows of queries, and of keys.
+struct Counts {
+  std::int64_t queries, keys;
+};
+
 /// The rows that a rank, or a group of ranks, has.
 struct Shard {
   Spans queries, keys;
+
+  const Spans& rows(bool of_keys) const { return of_keys ? keys : queries; }
+  Counts counts() const { return {rows_in(queries), rows_in(keys)}; }
 };
 
 /// The query at position i attends the keys of its sequence at positions [i + first, i + end),
