@@ -359,6 +359,23 @@ typedef enum heed_weights_point {
   HEED_WEIGHTS_PROBABILITIES = 4 /* after softmax: what the values are weighted with */
 } heed_weights_point;
 
+/* How a query and a key make a score. A NaN among what sums and additive scores are made of makes
+ * the rows that attend it NaN, as of products; beside an infinity nothing is promised of their
+ * results. */
+typedef enum heed_score {
+  HEED_SCORE_DOT = 0,     /* <q, k> */
+  HEED_SCORE_SUM = 1,     /* act(q + k), one number per head: GAT, Velickovic et al. 2018 */
+  HEED_SCORE_ADDITIVE = 2 /* sum over f of a_f act(q_f + k_f): Bahdanau et al. 2015, and GATv2,
+                             Brody et al. 2022 */
+} heed_score;
+
+/* act(x) of such scores. */
+typedef enum heed_activation {
+  HEED_ACTIVATION_IDENTITY = 0,
+  HEED_ACTIVATION_LEAKY_RELU = 1, /* x, and slope * x below 0; its derivative at 0 is the slope */
+  HEED_ACTIVATION_TANH = 2        /* within 6 ULP */
+} heed_activation;
+
 /* One attention problem. Query head h uses key head h / (query_heads / key_heads).
  *
  *   query  [batch, query_heads, query_length, features]
@@ -367,6 +384,8 @@ typedef enum heed_weights_point {
  *   out    [batch, query_heads, query_length, value_features]
  *
  *   s     = scale * <q_i, k_j>
+ *         = scale * act(q_i + k_j)                    with HEED_SCORE_SUM
+ *         = scale * <a_h, act(q_i + k_j)>             with HEED_SCORE_ADDITIVE, act of each feature
  *   s     = softcap * tanh(s / softcap)               if softcap is given
  *   s     = s - alibi_slopes[h] * |i + offset - j|    if slopes are given
  *   s     = s + bias[b, h, i, j]                      if a bias is given
@@ -432,7 +451,7 @@ typedef struct heed_attention_desc {
   heed_layout key;
   heed_layout value;
   heed_layout out;
-  double scale;          /* finite; 0: 1 / sqrt(features) */
+  double scale;          /* finite; 0: 1 / sqrt(features), of other scores than HEED_SCORE_DOT 1 */
   int64_t causal_offset; /* only with HEED_CAUSAL_OFFSET, else 0 */
 
   double softcap;           /* finite, above 0; 0: none */
@@ -465,6 +484,9 @@ typedef struct heed_attention_desc {
   heed_layout value_scales; /* likewise of value */
   double dropout;           /* 0 to less than 1, of which the multiple of 1 / 256 nearest to it is
                                used, at least 1 / 256 and at most 255 / 256; 0: none; not with hard */
+  uint32_t score;           /* heed_score; with HEED_SCORE_SUM features is 1 */
+  uint32_t activation;      /* heed_activation; 0 with HEED_SCORE_DOT */
+  double slope;             /* of HEED_ACTIVATION_LEAKY_RELU: finite; GAT has 0.2. Else 0 */
 } heed_attention_desc;
 #define HEED_LAYOUT_INIT \
   { 0, 0, 0, 0, 0, 0 }
@@ -475,7 +497,8 @@ typedef struct heed_attention_desc {
     (uint32_t)sizeof(heed_attention_desc), 0, 0, 0, 0, 0, 0, 0, 0, HEED_LAYOUT_INIT,              \
         HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0.0, 0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, \
         0, 0, 0, 0, 0, 0, HEED_SCORE_LAYOUT_INIT, HEED_SCORE_LAYOUT_INIT, HEED_LAYOUT_INIT,       \
-        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0, 0, 0, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0.0      \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0, 0, 0, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0.0, 0,  \
+        0, 0.0                                                                                    \
   }
 
 /* Scores on their way to softmax, for a score function to change in place. The score of row r and
@@ -541,11 +564,13 @@ typedef struct heed_attention_args {
   const int64_t* dropout_origin; /* [4], the place in a larger problem at which this one begins:
                                     batch, query head, row and key, each 0 to 2^40; only with
                                     desc.dropout. NULL: 0 */
+  const void* score_weights; /* a: Real [query_heads, features]; only with HEED_SCORE_ADDITIVE */
 } heed_attention_args;
-#define HEED_ATTENTION_ARGS_INIT                                                                 \
-  {                                                                                              \
-    (uint32_t)sizeof(heed_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,    \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL \
+#define HEED_ATTENTION_ARGS_INIT                                                                  \
+  {                                                                                               \
+    (uint32_t)sizeof(heed_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,     \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, \
+        NULL                                                                                      \
   }
 
 /* ---- Dense attention: plan and run --------------------------------------------------------- */
@@ -615,6 +640,8 @@ typedef void (*heed_score_gradient)(void* user, const heed_score_tile* tile, voi
  *                  softcap (times 1 - tanh^2) to the product <q_i, k_j>
  *   grad_query_i = scale * sum over j of grad_s_ij key_j
  *   grad_key_j   = scale * sum over i of grad_s_ij query_i
+ *   (of other scores than HEED_SCORE_DOT both are scale * sum of grad_s_ij a act'(query_i + key_j),
+ *   and grad_score_weights_h = scale * sum over i and j of grad_s_ij act(query_i + key_j))
  *
  * and with dropout grad_value_j = sum over i of m_ij p_ij grad_out_i / (1 - dropout), grad_z_ij =
  * p_ij (m_ij <grad_out_i, value_j> / (1 - dropout) - delta_i), m_ij being 0 where the pair was
@@ -671,11 +698,12 @@ typedef struct heed_attention_backward_args {
   void* grad_scale;                   /* Real: one number, of the scale in use */
   void* grad_temperature;             /* Real: one number, of the temperature in use */
   heed_score_gradient score_gradient; /* with a score function, and only then */
+  void* grad_score_weights;           /* Real [query_heads, features], with score_weights */
 } heed_attention_backward_args;
 #define HEED_ATTENTION_BACKWARD_ARGS_INIT                                                        \
   {                                                                                              \
     (uint32_t)sizeof(heed_attention_backward_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL                                                             \
+        NULL, NULL, NULL, NULL, NULL, NULL                                                       \
   }
 
 typedef struct heed_attention_backward_plan heed_attention_backward_plan;
@@ -1271,11 +1299,12 @@ typedef struct heed_multihead_backward_args {
   void* grad_scale;
   void* grad_temperature;
   heed_score_gradient score_gradient;
+  void* grad_score_weights;
 } heed_multihead_backward_args;
 #define HEED_MULTIHEAD_BACKWARD_ARGS_INIT                                                        \
   {                                                                                              \
     (uint32_t)sizeof(heed_multihead_backward_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL             \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL       \
   }
 
 typedef struct heed_multihead_backward_plan heed_multihead_backward_plan;
@@ -1376,23 +1405,6 @@ typedef enum heed_graph_inputs {
   HEED_GRAPH_SHARED = 1,    /* data of the node times matrices that all nodes share */
   HEED_GRAPH_PER_NODE = 2   /* data of the node times matrices of its own */
 } heed_graph_inputs;
-
-/* How a query and a key make a score, of attention over graphs. A NaN among what sums and additive
- * scores are made of makes the nodes that attend it NaN, as of products; beside an infinity nothing
- * is promised of their results. */
-typedef enum heed_score {
-  HEED_SCORE_DOT = 0,     /* <q, k> */
-  HEED_SCORE_SUM = 1,     /* act(q + k), one number per head: GAT, Velickovic et al. 2018 */
-  HEED_SCORE_ADDITIVE = 2 /* sum over f of a_f act(q_f + k_f): Bahdanau et al. 2015, and GATv2,
-                             Brody et al. 2022 */
-} heed_score;
-
-/* act(x) of such scores. */
-typedef enum heed_activation {
-  HEED_ACTIVATION_IDENTITY = 0,
-  HEED_ACTIVATION_LEAKY_RELU = 1, /* x, and slope * x below 0; its derivative at 0 is the slope */
-  HEED_ACTIVATION_TANH = 2        /* within 6 ULP */
-} heed_activation;
 
 /* Every node attends to the sources of its incoming edges, for every head:
  *

@@ -179,7 +179,7 @@ Parts parts_of(const heed_context& context, const Problem& p, Placement placemen
   const auto all_are = [&](ElementType type) {
     return p.query.type == type && p.key.type == type && p.value.type == type;
   };
-  if (p.float64 || placement == Placement::kPanels) return {};
+  if (p.float64 || placement == Placement::kPanels || !p.is_product()) return {};
   const bool rounds =
       context.precision == Precision::kMedium && !p.projected && all_are(ElementType::kF32);
   if (has_pairs(context) && (rounds || all_are(ElementType::kBf16))) return {1};
@@ -218,7 +218,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
       p.key_length < long_keys ? few : std::max(few, std::min(sums / 2, 2 * widths.decoded));
   const bool some = p.packed_queries > 0 ? plan.pack_heads <= most : longest <= most;
   Decode& decode = plan.decode;
-  if (plan.placement == Placement::kPanels || p.hard || !some) return;
+  if (plan.placement == Placement::kPanels || p.hard || !p.is_product() || !some) return;
   decode.few = few;
   decode.rows = most;
   decode.long_keys = long_keys;
@@ -362,7 +362,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   const Parts parts = parts_of(context, problem, placement);
   const bool given_so = parts.count == 1 && !parts.exact && problem.key.type == ElementType::kBf16;
   if (pass == Pass::kForward || given_so) plan.parts = parts;
-  plan.query_lines = problem.features;
+  plan.query_lines = summed_features(problem).value();
   if (plan.parts.count > 0) {
     const ProductKernels<float>& products = products_of(context.kernels->f32, plan.parts);
     widths.step = std::max<std::int64_t>(widths.step, products.key_block);

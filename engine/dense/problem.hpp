@@ -7,6 +7,7 @@
 
 #include "api/heed.h"
 #include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
 #include "engine/tensor/dropout.hpp"
 #include "engine/tensor/layout.hpp"
 #include "engine/tensor/scale.hpp"
@@ -66,6 +67,11 @@ struct Problem : Scaling {
   /// Later rows attend more keys.
   bool triangular() const { return right != kUnbounded && left == kUnbounded; }
 };
+
+/// Numbers of a query's gradient; where scores are no products, of the weights of features' too.
+inline Size summed_features(const Problem& p) {
+  return Size(p.features) * (p.is_product() ? 1 : 2);
+}
 
 /// Throws unless pages may have so many rows.
 void check_page_rows(std::int64_t rows);

@@ -72,10 +72,14 @@ class Scores {
       : on_(on), products_(products_of(on.kernels, parts)), steps_(steps) {}
 
   /// Whether scores are products and nothing else, exclusions aside.
-  bool plain() const { return !steps_.caps && !steps_.modifies; }
+  bool plain() const { return on_.problem.is_product() && !steps_.caps && !steps_.modifies; }
 
-  /// Transposes the panel's queries, scaled.
+  /// Transposes the panel's queries, scaled; or, where scores are no products, as they are, and
+  /// after them the weights of features, scaled.
   void pack_query(const Panel<Real>& panel) const {
+    const auto scale = static_cast<Real>(steps_.query_scale);
+    const bool product = on_.problem.is_product();
+    if (!product) lay_weights(panel, scale, panel.query + feature_numbers(panel));
     const Layout& layout = on_.problem.query;
     const auto features = static_cast<std::size_t>(on_.problem.features);
     const Real* rows[kMaxPanel];
@@ -90,7 +94,24 @@ class Scores {
       find_rows(panel, on_.args.query, layout, on_.sequence.query_begin, 0, features, rows);
     }
     products_.pack_query(panel.vectors, rows, panel.rows, stride, features,
-                         static_cast<Real>(steps_.query_scale), panel.query);
+                         product ? scale : Real{1}, panel.query);
+  }
+
+  /// to[x][i] = the weight of feature x for the panel's row i, scaled.
+  void lay_weights(const Panel<Real>& panel, Real scale, Real* to) const {
+    static constexpr Real kOne = 1;
+    const auto* const weights = static_cast<const Real*>(on_.args.score_weights);
+    const Real* rows[kMaxPanel];
+    panel.each_row([&](std::size_t i, std::int64_t, std::int64_t head) {
+      rows[i] = weights == nullptr ? &kOne : weights + head * on_.problem.features;
+    });
+    on_.kernels.panels.pack_query(panel.vectors, rows, panel.rows, 1,
+                                  static_cast<std::size_t>(on_.problem.features), scale, to);
+  }
+  /// The panel as kernels of scores that are no products want it, with such weights.
+  ActivatedPanel<Real> activated(const Panel<Real>& panel, const Real* weights) const {
+    return {panel.query, weights, static_cast<std::size_t>(on_.problem.features),
+            on_.problem.template act<Real>()};
   }
 
   /// The keys [begin, end) of key head g, where they lie, or widened; pairs where they lie, or
@@ -140,8 +161,13 @@ class Scores {
   void compute(const Panel<Real>& panel, const RowsView<Real>& key, const KeyBlock& block,
                const KeyRanges& needed, Allowed allowed, Real* scores,
                const LaidBias<Real>& bias = {}) const {
-    products_.scores(panel.vectors, key, needed, panel.query,
-                     static_cast<std::size_t>(on_.problem.features), scores);
+    if (on_.problem.is_product())
+      products_.scores(panel.vectors, key, needed, panel.query,
+                       static_cast<std::size_t>(on_.problem.features), scores);
+    else
+      on_.kernels.panels.activated_scores(panel.vectors, key, needed,
+                                          activated(panel, panel.query + feature_numbers(panel)),
+                                          scores);
     apply_options(panel, block, allowed, scores, bias);
   }
 
@@ -223,6 +249,10 @@ class Scores {
   }
 
  private:
+  std::size_t feature_numbers(const Panel<Real>& panel) const {
+    return static_cast<std::size_t>(on_.problem.features) * panel.pitch;
+  }
+
   /// Calls function(i, address) for every row of the panel with the address of column `first` of
   /// the tensor's row.
   template <class Function>

@@ -316,8 +316,7 @@ Problem validate(const heed_attention_desc& given) {
   p.packed_keys = desc.packed_keys;
   resolve_pages(desc, p);
   p.float64 = is_float64(desc);
-  static_cast<Scaling&>(p) = resolve_scaling(desc.scale, desc.softcap, desc.temperature, desc.hard,
-                                             desc.features, p.float64);
+  static_cast<Scaling&>(p) = resolve_scaling(ScoreFields::of(desc), p.float64);
   p.dropout = resolve_dropout(desc.dropout, p.hard);
   resolve_offset(desc, p);
   resolve_window(desc, p);
@@ -383,6 +382,7 @@ Text options_of(const Problem& p, const heed_attention_args& args) {
   text.add_if(args.first_keys != nullptr, " first_keys");
   if (p.pages > 0) text.add(" pages=%lldx%lld", lld(p.pages), lld(p.page_rows));
   text.add_if(args.mask != nullptr, " mask");
+  if (!p.is_product()) text.add(" score=%d act=%d", p.score, p.activation);
   if (p.softcap > 0) text.add(" softcap=%g", p.softcap);
   text.add_if(args.alibi_slopes != nullptr, " alibi");
   text.add_if(args.bias != nullptr, " bias");

@@ -80,9 +80,6 @@ inline constexpr GraphCondition kHasEdgeData = {
 inline constexpr GraphCondition kWeighsHeads = {
     [](const GraphProblem& p) { return p.combine == HEED_COMBINE_WEIGHTED; },
     "unless desc.combine is HEED_COMBINE_WEIGHTED (1)"};
-inline constexpr GraphCondition kWeighsFeatures = {
-    [](const GraphProblem& p) { return p.score == HEED_SCORE_ADDITIVE; },
-    "unless desc.score is HEED_SCORE_ADDITIVE (2)"};
 inline constexpr GraphCondition kDropsEdges = {[](const GraphProblem& p) { return p.dropout > 0; },
                                                "with desc.dropout 0"};
 inline constexpr GraphCondition kSoftEdges = {[](const GraphProblem& p) { return !p.hard; },
@@ -112,7 +109,7 @@ inline constexpr Operand<GraphProblem> kGraphOperands[] = {
     option(TENSOR(w_edge_value), edge_matrix_axes<kToValues>).only(kHasEdgeData).told(),
     option(TENSOR(edge_bias), edge_number_axes).told(Odd::kOfBias),
     input(VECTOR(head_weights), head_axes).only(kWeighsHeads),
-    input(VECTOR(score_weights), bias_axes<kToKeys>).only(kWeighsFeatures),
+    input(VECTOR(score_weights), bias_axes<kToKeys>).only(kWeighsFeatures<GraphProblem>),
     option(VECTOR(dropout_edges), listed_axes).only(kDropsEdges),
     output(TENSOR(out), out_axes),
     wanted(TENSOR(lse), lse_axes).with(Types::kDenominator).only(kSoftEdges),

@@ -19,9 +19,6 @@ namespace heed {
 /// One problem: the descriptor after its defaults are filled in and its fields are checked against
 /// the graph.
 struct GraphProblem : Scaling {
-  heed_score score;
-  heed_activation activation;
-  double slope;
   std::uint32_t dropout;  ///< of kDropoutValues; 0: none
   heed_graph_inputs inputs;
   heed_combine combine;
@@ -45,14 +42,6 @@ struct GraphProblem : Scaling {
   Matrix w_edge_key, w_edge_value;        ///< with edge_width
   Layout bias;                            ///< of b_query, b_key and b_value
 
-  /// Whether a score is a product of query and key. Others are sums over features of what act()
-  /// makes of both; with HEED_SCORE_SUM there is one feature, of weight 1.
-  bool is_product() const { return score == HEED_SCORE_DOT; }
-  template <class Real>
-  Activation<Real> act() const {
-    return {activation == HEED_ACTIVATION_TANH,
-            activation == HEED_ACTIVATION_LEAKY_RELU ? static_cast<Real>(slope) : Real{1}};
-  }
   bool is_projected() const { return inputs == HEED_GRAPH_PROJECTED; }
   bool has_data() const { return !is_projected() || residual; }
   bool shares_matrices() const { return inputs == HEED_GRAPH_SHARED; }

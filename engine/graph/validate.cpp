@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "engine/graph/graph.hpp"
 #include "engine/graph/operands.hpp"
 #include "engine/projection/weights.hpp"
@@ -8,9 +6,6 @@
 
 namespace heed {
 namespace {
-
-/// As a float it has all its digits.
-constexpr double kLargestSlope = 1e30;
 
 void check_sizes(const heed_graph_attention_desc& desc) {
   check_size("heads", desc.heads, 1);
@@ -28,25 +23,6 @@ void check_needed(const char* field, std::int64_t value, bool needed, const char
   if (!needed && value != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be 0 without %s", field,
          static_cast<long long>(value), when);
-}
-
-void check_score(const heed_graph_attention_desc& desc) {
-  check_choice("score", desc.score, "a heed_score", HEED_SCORE_ADDITIVE);
-  check_choice("activation", desc.activation, "a heed_activation", HEED_ACTIVATION_TANH);
-  if (desc.score == HEED_SCORE_DOT && desc.activation != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.activation is %u; it must be 0 with desc.score HEED_SCORE_DOT (0)", desc.activation);
-  if (desc.activation != HEED_ACTIVATION_LEAKY_RELU && desc.slope != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.slope is %g; it must be 0 unless desc.activation is HEED_ACTIVATION_LEAKY_RELU (1)",
-         desc.slope);
-  if (!(std::fabs(desc.slope) <= kLargestSlope))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.slope is %g; it must be %g to %g", desc.slope,
-         -kLargestSlope, kLargestSlope);
-  if (desc.score == HEED_SCORE_SUM && desc.features != 1)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.features is %lld; it must be 1 with desc.score HEED_SCORE_SUM (1)",
-         static_cast<long long>(desc.features));
 }
 
 void check_options(const heed_graph_attention_desc& desc) {
@@ -110,11 +86,7 @@ GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& 
   if (desc.steps == 0) desc.steps = 1;
   check_sizes(desc);
   check_options(desc);
-  check_score(desc);
   GraphProblem p{};
-  p.score = static_cast<heed_score>(desc.score);
-  p.activation = static_cast<heed_activation>(desc.activation);
-  p.slope = desc.slope;
   p.inputs = static_cast<heed_graph_inputs>(desc.inputs);
   p.combine = static_cast<heed_combine>(desc.combine);
   p.residual = desc.residual != 0;
@@ -132,8 +104,7 @@ GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& 
   p.value_features = desc.value_features;
   p.edge_width = desc.edge_width;
   p.steps = desc.steps;
-  static_cast<Scaling&>(p) = resolve_scaling(desc.scale, desc.softcap, desc.temperature, desc.hard,
-                                             p.is_product() ? desc.features : 1, p.float64);
+  static_cast<Scaling&>(p) = resolve_scaling(ScoreFields::of(desc), p.float64);
   p.dropout = resolve_dropout(desc.dropout, p.hard);
   resolve_widths(desc, p);
   resolve_layouts<kGraphOperands>(&desc, p.float64, p);

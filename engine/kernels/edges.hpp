@@ -6,10 +6,10 @@
 //   sum[head][feature]    += sum over edges of weight[edge][head] * row[edge][head][feature]
 #pragma once
 
+#include "engine/kernels/activation.hpp"
 #include "engine/kernels/operations.hpp"
 #include "engine/kernels/read.hpp"
 #include "engine/kernels/table.hpp"
-#include "engine/kernels/tanh.hpp"
 #include "engine/kernels/transpose.hpp"
 
 namespace heed {
@@ -243,20 +243,12 @@ template <class V, class Real = RealOf<V>>
 HEED_INLINE std::size_t activate_row(const Real* row, const Real* query, std::size_t x,
                                      std::size_t features, const Activation<Real>& act,
                                      Real* values, Real* slopes) {
-  const V one(Real{1});
   const V slope(act.slope);
   for (; x + kLanes<V> <= features; x += kLanes<V>) {
     const V z = V::load_unaligned(query + x) + V::load_unaligned(row + x);
-    V value, derivative;
-    if (act.tanh) {
-      value = tanh_of_exponent(z * V(kTwiceLog2E<Real>));
-      derivative = (one - value) * (one + value);
-    } else {
-      derivative = xsimd::select(z > V(Real{0}), one, slope);
-      value = z * derivative;
-    }
-    value.store_unaligned(values + x);
-    if (slopes != nullptr) derivative.store_unaligned(slopes + x);
+    const Activated<V> of = act.tanh ? activated<true>(z, slope) : activated<false>(z, slope);
+    of.value.store_unaligned(values + x);
+    if (slopes != nullptr) of.derivative.store_unaligned(slopes + x);
   }
   return x;
 }
@@ -271,7 +263,6 @@ struct Narrowest<V, V> {
   using Type = V;
 };
 
-/// Measured of tanh with AVX2: 3.0 ULP over all of float32, 2.9 over some of double.
 template <class V, class Real = RealOf<V>>
 void activate(const EdgeRows& rows, std::size_t edges, const Real* query, std::size_t heads,
               std::size_t features, const Activation<Real>& act, Real* values, Real* slopes) {

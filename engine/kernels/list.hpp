@@ -48,6 +48,21 @@ HEED_PRODUCT_KERNEL(void, scores,
                     (std::size_t vectors, const RowsView<Element>& key, const KeyRanges& keys,
                      const Element* panel, std::size_t features, Real* scores))
 
+/// The same of scores that are no products: the sum over features of weight times act(query + key),
+/// for the keys that r's vector needs and no others.
+HEED_PANEL_KERNEL(void, activated_scores,
+                  (std::size_t vectors, const RowsView<Element>& key, const KeyRanges& keys,
+                   const ActivatedPanel<Real>& panel, Real* scores))
+
+/// Gradients of such scores, from gradients[j][r] of each, added to what is there: query[x][r] +=
+/// weights[x][r] * the sum over keys of gradient * act'(query + key), weights[x][r] += that of
+/// gradient * act(query + key), and key[j][x] += the sum over rows of gradient * weight * act'. A
+/// gradient of 0 adds nothing to any, whatever it meets.
+HEED_PANEL_KERNEL(void, activated_gradient,
+                  (std::size_t vectors, const RowsView<Element>& key, std::size_t keys,
+                   const ActivatedPanel<Real>& panel, const Real* gradients,
+                   const ActivatedGradient<Real>& to))
+
 /// sums[j][r] += <row j, column r of the panel>, summed over `parts` rows and panels in order and
 /// in one run, for all j < count and nothing past that. Rows are as long as their panel has lines.
 HEED_PANEL_KERNEL(void, add_scores,

@@ -165,6 +165,24 @@ struct Activation {
   Real slope;
 };
 
+/// Queries, and weights of features, of a panel whose scores are no products: [features][pitch].
+template <class Real>
+struct ActivatedPanel {
+  const Real* query;
+  const Real* weights;
+  std::size_t features;
+  Activation<Real> act;
+};
+
+/// Where their gradients go: [features][pitch], and those of keys [keys][key_pitch].
+template <class Real>
+struct ActivatedGradient {
+  Real* query;
+  Real* weights;
+  Real* key;
+  std::size_t key_pitch;
+};
+
 /// The most queries that kernels attend over rows at once.
 inline constexpr std::size_t kAttendQueries = 8;
 

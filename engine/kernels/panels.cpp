@@ -1,3 +1,4 @@
+#include "engine/kernels/activation.hpp"
 #include "engine/kernels/adjust.hpp"
 #include "engine/kernels/dropout.hpp"
 #include "engine/kernels/instance.hpp"

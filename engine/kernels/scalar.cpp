@@ -121,6 +121,58 @@ Real tanh_of_exponent(Real t) {
   return static_cast<Real>(__builtin_copysign(e / (e + 2), t));
 }
 
+template <class Real>
+struct Activated {
+  Real value, derivative;
+};
+
+template <class Real>
+Activated<Real> activated(Real z, const Activation<Real>& act) {
+  if (act.tanh) {
+    const Real value = tanh_of_exponent(z * kTwiceLog2E<Real>);
+    return {value, (1 - value) * (1 + value)};
+  }
+  const Real slope = z > 0 ? 1 : act.slope;
+  return {z * slope, slope};
+}
+
+template <class Real>
+void activated_scores(std::size_t vectors, const RowsView<Real>& key, const KeyRanges& keys,
+                      const ActivatedPanel<Real>& panel, Real* scores) {
+  HEED_CONTRACT(keys.hold_for(vectors));
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t r = 0; r < pitch; ++r) {
+    const std::size_t w = r / kLanes<Real>;
+    for (std::size_t j = keys.begin[w]; j < keys.end[w]; ++j) {
+      const Real* const k = key.data + static_cast<std::ptrdiff_t>(j) * key.row_stride;
+      Real sum = 0;
+      for (std::size_t x = 0; x < panel.features; ++x)
+        sum += panel.weights[x * pitch + r] *
+               activated(panel.query[x * pitch + r] + k[x], panel.act).value;
+      scores[j * pitch + r] = sum;
+    }
+  }
+}
+
+template <class Real>
+void activated_gradient(std::size_t vectors, const RowsView<Real>& key, std::size_t keys,
+                        const ActivatedPanel<Real>& panel, const Real* gradients,
+                        const ActivatedGradient<Real>& to) {
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t j = 0; j < keys; ++j) {
+    const Real* const k = key.data + static_cast<std::ptrdiff_t>(j) * key.row_stride;
+    for (std::size_t i = 0; i < panel.features * pitch; ++i) {
+      const Real gradient = gradients[j * pitch + i % pitch];
+      if (gradient == 0) continue;
+      const Activated<Real> of = activated(panel.query[i] + k[i / pitch], panel.act);
+      const Real moved = gradient * of.derivative * panel.weights[i];
+      to.query[i] += moved;
+      to.weights[i] += gradient * of.value;
+      to.key[j * to.key_pitch + i / pitch] += moved;
+    }
+  }
+}
+
 /// Calls function(score, r, j) for the keys that the vector of query row r needs, in order of keys.
 template <class Real, class Function>
 void each_score(Real* scores, const KeyRanges& keys, std::size_t vectors, Function&& function) {
@@ -401,10 +453,9 @@ void activate(const EdgeRows& rows, std::size_t edges, const Real* query, std::s
     const auto head = static_cast<std::int64_t>(i / features % heads);
     const char* const row = rows.from_head(head).row(i / features / heads);
     const Real z = query[i % (heads * features)] + reinterpret_cast<const Real*>(row)[i % features];
-    Real slope = z > 0 ? 1 : act.slope;
-    values[i] = act.tanh ? tanh_of_exponent(z * kTwiceLog2E<Real>) : z * slope;
-    if (act.tanh) slope = (1 - values[i]) * (1 + values[i]);
-    if (slopes != nullptr) slopes[i] = slope;
+    const Activated<Real> of = activated(z, act);
+    values[i] = of.value;
+    if (slopes != nullptr) slopes[i] = of.derivative;
   }
 }
 

@@ -43,6 +43,7 @@ void check_supported(const heed_attention_desc& d, std::uint32_t tensors) {
   if (d.value.dtype > HEED_DTYPE_F16) refuse_option("a value of 8 bits (desc.value.dtype)");
   if (d.hard != 0)
     refuse_option("hard attention (desc.hard), which has no log-sum-exp to merge by,");
+  if (d.score != HEED_SCORE_DOT) refuse_option("another score than HEED_SCORE_DOT (desc.score)");
   if (d.weights_point != HEED_WEIGHTS_NONE)
     refuse_option("an output of weights (desc.weights_point)");
   if (d.sum_columns != 0) refuse_option("an output of column sums (desc.sum_columns)");

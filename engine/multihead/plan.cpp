@@ -78,7 +78,7 @@ void place_projections(const heed_context& context, MultiheadProblem& block) {
 /// there are none where short sequences would leave more than an eighth of them empty, nor where a
 /// CBLAS library or a combiner reads rows. Recomputing weights and gradients read rows too, but
 /// asking for them must not change out, so the same rows share panels. Pairs and parts have panels
-/// of another kind.
+/// of another kind, and scores that are no products do not scale queries.
 Placement choose_placement(const heed_context& context, const MultiheadProblem& p) {
   const Problem& a = p.attention;
   const std::int64_t lanes = with_real(a.float64, [&](auto real) {
@@ -86,7 +86,8 @@ Placement choose_placement(const heed_context& context, const MultiheadProblem& 
   });
   const std::int64_t padding = round_up(a.query_length, lanes) - a.query_length;
   if (most_product_parts(context, p.input_query.type) > 0 || context.backend != Backend::kHeed ||
-      !p.has_w_out() || a.packed_queries > 0 || a.batch == 0 || padding * 8 > a.query_length)
+      !a.is_product() || !p.has_w_out() || a.packed_queries > 0 || a.batch == 0 ||
+      padding * 8 > a.query_length)
     return Placement::kPacked;
   const bool recomputes = a.weights_point != HEED_WEIGHTS_NONE || a.sum_columns;
   return recomputes || p.keep ? Placement::kByHead : Placement::kPanels;

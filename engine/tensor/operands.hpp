@@ -129,6 +129,11 @@ struct Condition {
   const char* asked_by = nullptr;      ///< the field that asks for it
 };
 
+template <class Problem>
+inline constexpr Condition<Problem> kWeighsFeatures = {
+    [](const Problem& p) { return p.has_score_weights(); },
+    "unless desc.score is HEED_SCORE_ADDITIVE (2)"};
+
 /// The pointer that lies so many bytes after the beginning of a struct.
 inline const void* address_at(const void* args, std::size_t offset) {
   const void* address = nullptr;

@@ -8,6 +8,9 @@
 namespace heed {
 namespace {
 
+/// As a float it has all its digits.
+constexpr double kLargestSlope = 1e30;
+
 /// A factor must not overflow: 0 times infinity would be NaN.
 void check_factor(bool float64, const char* field, double value, double factor) {
   const double largest = float64 ? 1.7976931348623157e+308 : 3.4028234663852886e+38;
@@ -16,23 +19,44 @@ void check_factor(bool float64, const char* field, double value, double factor) 
            field, value, factor, largest);
 }
 
+void check_score(const ScoreFields& desc) {
+  check_choice("score", desc.score, "a heed_score", HEED_SCORE_ADDITIVE);
+  check_choice("activation", desc.activation, "a heed_activation", HEED_ACTIVATION_TANH);
+  if (desc.score == HEED_SCORE_DOT && desc.activation != 0)
+    refuse("desc.activation is %u; it must be 0 with desc.score HEED_SCORE_DOT (0)",
+           desc.activation);
+  if (desc.activation != HEED_ACTIVATION_LEAKY_RELU && desc.slope != 0)
+    refuse(
+        "desc.slope is %g; it must be 0 unless desc.activation is HEED_ACTIVATION_LEAKY_RELU (1)",
+        desc.slope);
+  if (!(std::fabs(desc.slope) <= kLargestSlope))
+    refuse("desc.slope is %g; it must be %g to %g", desc.slope, -kLargestSlope, kLargestSlope);
+  if (desc.score == HEED_SCORE_SUM && desc.features != 1)
+    refuse("desc.features is %lld; it must be 1 with desc.score HEED_SCORE_SUM (1)",
+           lld(desc.features));
+}
+
 }  // namespace
 
-Scaling resolve_scaling(double scale, double softcap, double temperature, std::uint32_t hard,
-                        std::int64_t features, bool float64) {
-  check_choice("hard", hard, "a switch", 1);
-  if (!std::isfinite(scale)) refuse("desc.scale is %g; it must be finite", scale);
-  if (!(softcap >= 0 && std::isfinite(softcap)))
-    refuse("desc.softcap is %g; it must be finite and at least 0", softcap);
-  if (!(temperature >= 0))
-    refuse("desc.temperature is %g; it must be above 0, or 0 for the default 1", temperature);
-  if (hard != 0 && temperature != 0)
-    refuse("desc.temperature is %g; it must be 0 with desc.hard", temperature);
+Scaling resolve_scaling(const ScoreFields& desc, bool float64) {
+  check_score(desc);
+  check_choice("hard", desc.hard, "a switch", 1);
+  if (!std::isfinite(desc.scale)) refuse("desc.scale is %g; it must be finite", desc.scale);
+  if (!(desc.softcap >= 0 && std::isfinite(desc.softcap)))
+    refuse("desc.softcap is %g; it must be finite and at least 0", desc.softcap);
+  if (!(desc.temperature >= 0))
+    refuse("desc.temperature is %g; it must be above 0, or 0 for the default 1", desc.temperature);
+  if (desc.hard != 0 && desc.temperature != 0)
+    refuse("desc.temperature is %g; it must be 0 with desc.hard", desc.temperature);
   Scaling s{};
-  s.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(features));
-  s.softcap = softcap;
-  s.temperature = temperature == 0 ? 1 : temperature;
-  s.hard = hard != 0;
+  s.score = static_cast<heed_score>(desc.score);
+  s.activation = static_cast<heed_activation>(desc.activation);
+  s.slope = desc.slope;
+  const double usual = s.is_product() ? 1 / std::sqrt(static_cast<double>(desc.features)) : 1;
+  s.scale = desc.scale != 0 ? desc.scale : usual;
+  s.softcap = desc.softcap;
+  s.temperature = desc.temperature == 0 ? 1 : desc.temperature;
+  s.hard = desc.hard != 0;
   s.log2_unit = kLog2E / s.temperature;
   check_factor(float64, "temperature", s.temperature, s.log2_unit);
   check_factor(float64, "scale", s.scale, s.scale * s.log2_unit);

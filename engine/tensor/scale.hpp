@@ -1,9 +1,11 @@
-// How a product <q, k> is scaled on its way to softmax, for every kind of attention.
+// How a query and a key make a score, and how it is scaled on its way to softmax, for every kind of
+// attention.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
+#include "api/heed.h"
 #include "engine/kernels/table.hpp"
 
 namespace heed {
@@ -11,14 +13,27 @@ namespace heed {
 inline constexpr double kLog2E = 1.4426950408889634;
 inline constexpr double kLn2 = 0.6931471805599453;
 
-/// How scores are scaled, capped and sharpened; see heed_attention_desc.
+/// How scores are made, scaled, capped and sharpened; see heed_attention_desc.
 struct Scaling {
+  heed_score score;
+  heed_activation activation;
+  double slope;
   double scale;
   double softcap;      ///< 0: none
   double temperature;  ///< may be infinite
   double log2_unit;    ///< log2(e) / temperature: from scores to the unit of the softmax kernels
   double cap_scale;  ///< 2 log2(e) scale / softcap: from products to the unit of the softcap kernel
   bool hard;
+
+  /// Whether a score is a product of query and key. Others are sums over features of what act()
+  /// makes of both; with HEED_SCORE_SUM there is one feature, of weight 1.
+  bool is_product() const { return score == HEED_SCORE_DOT; }
+  bool has_score_weights() const { return score == HEED_SCORE_ADDITIVE; }
+  template <class Real>
+  Activation<Real> act() const {
+    return {activation == HEED_ACTIVATION_TANH,
+            activation == HEED_ACTIVATION_LEAKY_RELU ? static_cast<Real>(slope) : Real{1}};
+  }
 
   /// The factor of queries, so that products are in the units of the next step:
   /// softcap, else scores times `unit`.
@@ -33,9 +48,21 @@ Real finite_score(double score) {
                                       static_cast<double>(kHighestScore<Real>)));
 }
 
-/// Checks the descriptor's fields of these names: throws an Error that names the field, its value
-/// and the bound. `float64` is the arithmetic's type.
-Scaling resolve_scaling(double scale, double softcap, double temperature, std::uint32_t hard,
-                        std::int64_t features, bool float64);
+/// The fields of a descriptor that say how scores are made.
+struct ScoreFields {
+  std::uint32_t score, activation;
+  double slope, scale, softcap, temperature;
+  std::uint32_t hard;
+  std::int64_t features;
+
+  template <class Desc>
+  static ScoreFields of(const Desc& d) {
+    return {d.score, d.activation, d.slope, d.scale, d.softcap, d.temperature, d.hard, d.features};
+  }
+};
+
+/// Throws an Error that names the field, its value and the bound. `float64` is the arithmetic's
+/// type.
+Scaling resolve_scaling(const ScoreFields& desc, bool float64);
 
 }  // namespace heed

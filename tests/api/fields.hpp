@@ -107,12 +107,12 @@ constexpr Schema kAttentionDesc =
     "hard/4 window/4 window_left window_right alignment_offset alignment/4 weights_point/4 "
     "sum_columns/4 reserved/4 weight_rows packed_queries packed_keys mask/S bias/S lse/L weights/L "
     "column_sums/L pages page_rows block_table_stride key_scales/L value_scales/L "
-    "dropout/f";
+    "dropout/f score/4 activation/4 slope/f";
 constexpr Schema kAttentionArgs =
     "struct_size/4 reserved/4 query/p key/p value/p out/p mask/p bias/p key_lengths/p "
     "cu_seqlens_q/p cu_seqlens_k/p alibi_slopes/p sinks/p score_function/p score_user/p "
     "weight_rows/p lse/p weights/p column_sums/p block_table/p key_scales/p value_scales/p "
-    "first_keys/p dropout_seed dropout_offset dropout_origin/p";
+    "first_keys/p dropout_seed dropout_offset dropout_origin/p score_weights/p";
 constexpr Schema kBlockDesc =
     "struct_size/4 combine/4 attention/p width_query width_key width_out input_query/L input_key/L "
     "out/L w_query/M w_key/M w_value/M w_out/M bias_dtype/4 keep/4";
@@ -139,7 +139,7 @@ constexpr Schema kAttentionBackwardDesc =
 constexpr Schema kAttentionBackwardArgs =
     "struct_size/4 reserved/4 attention/p grad_out/p grad_lse/p grad_query/p "
     "grad_key/p grad_value/p grad_bias/p grad_sinks/p grad_alibi_slopes/p "
-    "grad_scale/p grad_temperature/p score_gradient/p";
+    "grad_scale/p grad_temperature/p score_gradient/p grad_score_weights/p";
 constexpr Schema kBlockBackwardDesc =
     "struct_size/4 accumulate/4 block/p grad_out/L grad_lse/L grad_input_query/L grad_input_key/L "
     "grad_w_query/M grad_w_key/M grad_w_value/M grad_w_out/M grad_bias/S grad_b_dtype/4 reserved/4";
@@ -147,7 +147,7 @@ constexpr Schema kBlockBackwardArgs =
     "struct_size/4 reserved/4 block/p grad_out/p grad_lse/p grad_input_query/p grad_input_key/p "
     "grad_w_query/p grad_w_key/p grad_w_value/p grad_w_out/p grad_b_query/p grad_b_key/p "
     "grad_b_value/p grad_b_out/p grad_head_weights/p grad_bias/p grad_sinks/p grad_alibi_slopes/p "
-    "grad_scale/p grad_temperature/p score_gradient/p";
+    "grad_scale/p grad_temperature/p score_gradient/p grad_score_weights/p";
 constexpr Schema kLayerBackwardDesc =
     "struct_size/4 accumulate/4 attention/p grad_out/L grad_lse/L grad_query/L grad_key/L "
     "grad_value/L grad_data/L grad_edge_data/L grad_edge_bias/L grad_w_query/M grad_w_key/M "

@@ -151,6 +151,7 @@ void add_options(Table& t, const heed_attention_desc& d) {
   t.list("block_table", d.pages > 0 ? d.batch : 0, kI32);
   t.vector("alibi_slopes", heads);
   t.vector("sinks", heads);
+  t.vector("score_weights", product({heads, d.features}));
   t.list("weight_rows", d.weight_rows, kI64);
   t.list("dropout_origin", 4, kI64);
   t.output("lse", rows_of(d, heads, 1));
@@ -517,11 +518,13 @@ std::vector<Operation> described() {
        {{"desc", kAttentionDesc}, {"args", kAttentionArgs}},
        dense_tensors,
        R"(
-    lacks: key_scales value_scales
+    lacks: key_scales value_scales score_weights
     begin: desc.batch desc.key_heads = 2, desc.query_heads desc.features = 4, desc.query_length = 3,
       desc.key_length = 5, desc.value_features = 6, desc.alignment = 2, desc.weights_point = 4,
       desc.weight_rows = 2, desc.sum_columns = 1, args.key_lengths = {5 2}, args.weight_rows = {0 2}
-    valid: pack_queries, pack_keys | 16 bits | 8 bits | drop | float64 (8)
+    valid: pack_queries, pack_keys | 16 bits | 8 bits | additive | drop | float64 (8)
+    additive: desc.(score activation) = 2, args.score_weights = own
+    sum: desc.(score features) = 1
     pack_queries: desc.packed_queries = 6, args.cu_seqlens_q = {0 3 5}
     pack_keys: desc.packed_keys = 10, args.cu_seqlens_k = {1 6 10}
     page: desc.pages = 3, desc.page_rows = 16, args.block_table = {2 0}
@@ -540,12 +543,14 @@ std::vector<Operation> described() {
         {"args.attention", kAttentionArgs}},
        backward_tensors,
        R"(
-    lacks: weights column_sums
+    lacks: weights column_sums score_weights grad_score_weights
     begin: desc.attention->(batch key_heads) = 2, desc.attention->(query_heads features) = 4,
       desc.attention->query_length = 3, desc.attention->key_length = 5,
       desc.attention->value_features = 6, desc.attention->alignment = 2,
       args.attention->key_lengths = {5 2}
-    valid: pack_queries, pack_keys | float64 (8)
+    valid: pack_queries, pack_keys | additive | float64 (8)
+    additive: desc.attention->(score activation) = 2,
+      args.attention->score_weights args.grad_score_weights = own
     pack_queries: desc.attention->packed_queries = 6, args.attention->cu_seqlens_q = {0 3 5}
     pack_keys: desc.attention->packed_keys = 10, args.attention->cu_seqlens_k = {0 5 10}
     float64: desc.attention->(query key value out).dtype = f64,
@@ -562,13 +567,14 @@ std::vector<Operation> described() {
         {"args.attention", kAttentionArgs, Part::kOptional}},
        block_tensors,
        R"(
-    lacks: bias alibi_slopes sinks column_sums head_weights
+    lacks: bias alibi_slopes sinks column_sums head_weights score_weights
     begin: desc.attention->(batch key_heads) = 2, desc.attention->(query_heads features) = 4,
       desc.attention->query_length = 3, desc.attention->key_length = 5,
       desc.attention->value_features = 6, desc.attention->weights_point = 4,
       desc.width_query = 7, desc.width_key = 9, desc.width_out = 8,
       args.attention->key_lengths = {5 2}
-    valid: as it is | weighted | float64 (8)
+    valid: as it is | weighted | additive | float64 (8)
+    additive: desc.attention->(score activation) = 2, args.attention->score_weights = own
     weighted: desc.combine = 1, no w_out, args.head_weights = own
     mean: desc.combine = 2, no w_out
     maximum: desc.combine = 3, no w_out
@@ -586,13 +592,16 @@ std::vector<Operation> described() {
         {"args.block: args.attention", kAttentionArgs, Part::kOptional}},
        block_backward_tensors,
        R"(
-    lacks: weights column_sums lse out head_weights grad_head_weights
+    lacks: weights column_sums lse out head_weights grad_head_weights score_weights
+      grad_score_weights
     begin: desc.block->attention->(batch key_heads) = 2,
       desc.block->attention->(query_heads features) = 4, desc.block->attention->query_length = 3,
       desc.block->attention->key_length = 5, desc.block->attention->value_features = 6,
       desc.block->attention->alignment = 2, desc.block->width_query = 7, desc.block->width_key = 9,
       desc.block->width_out = 8, args.block->attention->key_lengths = {5 2}
-    valid: as it is | weighted | float64 (8)
+    valid: as it is | weighted | additive | float64 (8)
+    additive: desc.block->attention->(score activation) = 2,
+      args.block->attention->score_weights args.grad_score_weights = own
     weighted: desc.block->combine = 1, no w_out,
       args.block->head_weights args.grad_head_weights = own
     mean: desc.block->combine = 2, no w_out

@@ -211,6 +211,29 @@ TEST_CASE("dropout is a part of weights, and a seed is for that", "[refused]") {
   )");
 }
 
+TEST_CASE("other scores than products, what they need and have no use for", "[refused]") {
+  for (const char* const operation : {"dense", "graph attention"})
+    check_refused(operation, R"(
+      desc.score = 3 | 99 | 4294967295 => must be a heed_score, 0 to 2
+      desc.activation = 3 | 99 | 4294967295 => must be a heed_activation, 0 to 2
+      desc.activation = 1 | 2 => must be 0 with desc.score HEED_SCORE_DOT (0)
+      desc.slope = 0.2 | -1 | inf | nan
+        => must be 0 unless desc.activation is HEED_ACTIVATION_LEAKY_RELU (1)
+      args.score_weights = given => must be NULL unless desc.score is HEED_SCORE_ADDITIVE (2)
+      desc.score = 1 => desc.features is ... ; it must be 1 with desc.score HEED_SCORE_SUM (1)
+      with additive:
+      args.score_weights = NULL => ; its tensor has elements
+      desc.slope = 0.2 => must be 0 unless desc.activation is HEED_ACTIVATION_LEAKY_RELU (1)
+      desc.activation = 1, desc.slope = 2e30 | inf | -inf | nan => must be -1e+30 to 1e+30
+      desc.activation = 1, desc.slope = 0.2 => ok
+      desc.activation = 0 => ok
+      with sum:
+      args.score_weights = given => must be NULL unless desc.score is HEED_SCORE_ADDITIVE (2)
+      desc.features = 2 => must be 1 with desc.score HEED_SCORE_SUM (1)
+      desc.activation = 2 => ok
+    )");
+}
+
 TEST_CASE("factors that leave the arithmetic's range are refused", "[refused]") {
   check_refused("dense", R"(
     desc.scale = 3e38

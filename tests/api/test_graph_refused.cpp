@@ -104,26 +104,7 @@ TEST_CASE("sizes and choices over graphs have bounds, and rows of all heads fit 
   )");
 }
 
-TEST_CASE("scores over graphs, what they need and have no use for", "[refused][graph]") {
-  check_refused("graph attention", R"(
-    desc.score = 3 | 99 | 4294967295 => must be a heed_score, 0 to 2
-    desc.activation = 3 | 99 | 4294967295 => must be a heed_activation, 0 to 2
-    desc.activation = 1 | 2 => must be 0 with desc.score HEED_SCORE_DOT (0)
-    desc.slope = 0.2 | -1 | inf | nan
-      => must be 0 unless desc.activation is HEED_ACTIVATION_LEAKY_RELU (1)
-    args.score_weights = given => must be NULL unless desc.score is HEED_SCORE_ADDITIVE (2)
-    desc.score = 1 => desc.features is 3; it must be 1 with desc.score HEED_SCORE_SUM (1)
-    with additive:
-    args.score_weights = NULL => ; its tensor has elements
-    desc.slope = 0.2 => must be 0 unless desc.activation is HEED_ACTIVATION_LEAKY_RELU (1)
-    desc.activation = 1, desc.slope = 2e30 | inf | -inf | nan => must be -1e+30 to 1e+30
-    desc.activation = 1, desc.slope = 0.2 => ok
-    desc.activation = 0 => ok
-    with sum:
-    args.score_weights = given => must be NULL unless desc.score is HEED_SCORE_ADDITIVE (2)
-    desc.features = 2 => must be 1 with desc.score HEED_SCORE_SUM (1)
-    desc.activation = 2 => ok
-  )");
+TEST_CASE("gradients of scores over graphs", "[refused][graph]") {
   check_refused("graph backward", R"(
     desc.attention: desc.score = 3 => must be a heed_score, 0 to 2
     desc.attention: desc.activation = 1 => must be 0 with desc.score HEED_SCORE_DOT (0)

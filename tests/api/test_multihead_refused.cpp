@@ -196,6 +196,8 @@ TEST_CASE("gradients need what attention left, and there are none of what is not
       => args.grad_sinks is given; it must be NULL without args.attention->sinks
     args.attention->alibi_slopes = NULL
       => args.grad_alibi_slopes is given; it must be NULL without args.attention->alibi_slopes
+    args.grad_score_weights = given
+      => args.grad_score_weights is ... ; it must be NULL without args.attention->score_weights
     args.grad_lse | args.grad_query | args.grad_key | args.grad_value | args.grad_bias
       | args.grad_sinks | args.grad_alibi_slopes | args.grad_scale | args.grad_temperature = NULL
       => ok
@@ -219,6 +221,8 @@ TEST_CASE("gradients need what attention left, and there are none of what is not
       => args.grad_sinks is given; it must be NULL without args.block->attention->sinks
     args.block->attention->alibi_slopes = NULL
       => args.grad_alibi_slopes is given; it must be NULL without args.block->attention->alibi_slopes
+    args.grad_score_weights = given
+      => args.grad_score_weights is ... ; it must be NULL without args.block->attention->score_weights
     args.block->attention->score_function = function
       => args.score_gradient is NULL with args.block->attention->score_function
       given; both or neither

@@ -80,6 +80,7 @@ TEST_CASE("HEED_VERBOSE=1 says everything of a run", "[verbose][files]") {
   } rows[] = {{"args.mask = NULL",
                {"B2 ", "H4 ", "Hkv2 ", "Lq3 ", "Lkv5 ", "D4 ", "Dv6 ", "serial x1", "GFLOP/s"}},
               {"desc.alignment = 0, desc.causal = 2", {"causal+2"}},
+              {"additive", {"score=2 act=2"}},
               {"desc.softcap = 30, desc.temperature = 0.5, desc.window = 1, desc.window_left = 4, "
                "desc.window_right = 3, args.first_keys = {1 0}",
                {"softcap=30", "temperature=0.5", "left=4", "right=3", "offset=2", "mask", "bias",

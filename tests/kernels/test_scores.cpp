@@ -1,7 +1,8 @@
-// What options do to scores: softcap, alibi, add_rows, mask_rows and mask, and argmax, which
-// chooses among them. Each score and row follows its definition in a wider type, among numbers of
-// any kind.
+// Scores that are no products, and their gradients: activated_scores and activated_gradient. What
+// options do to scores: softcap, alibi, add_rows, mask_rows and mask, and argmax, which chooses
+// among them. Each score and row follows its definition in a wider type, among numbers of any kind.
 #include "tests/kernels/support.hpp"
+#include "tests/oracle/activation.hpp"
 
 using namespace heed_test;
 
@@ -137,7 +138,118 @@ Real any_magnitude(Random& random) {
       static_cast<int>(kind == 5 ? random.integer(-64, 8) : random.integer(lowest, highest)));
 }
 
+/// A panel of queries and weights of features, its keys, and act().
+template <class Real>
+struct ActivatedScores {
+  ActivatedScores(const Case& c, Random& random)
+      : pitch(c.pitch),
+        query(normals<Real>(c.features * c.pitch, random)),
+        weights(normals<Real>(c.features * c.pitch, random)),
+        key(c.keys, c.features, c.unit, random, 1),
+        activation(static_cast<std::uint32_t>(random.integer(0, 2))),
+        slope(activation == HEED_ACTIVATION_LEAKY_RELU ? 0.2 : 0),
+        act(activation, slope),
+        panel{query.data(),
+              weights.data(),
+              c.features,
+              {activation == HEED_ACTIVATION_TANH,
+               activation == HEED_ACTIVATION_LEAKY_RELU ? static_cast<Real>(slope) : Real{1}}} {}
+
+  using Number = Bounded<Wide<Real>>;
+  Number weight(std::size_t x, std::size_t r) const {
+    return exact<Wide<Real>>(weights[x * pitch + r]);
+  }
+  /// What act() is of.
+  Number sum_of(std::size_t x, std::size_t j, std::size_t r) const {
+    return sum<Real>(exact<Wide<Real>>(query[x * pitch + r]), exact<Wide<Real>>(key.at(j, x)));
+  }
+
+  std::size_t pitch;
+  BasicBuffer<Real> query, weights;
+  Matrix<Real> key;
+  std::uint32_t activation;
+  double slope;
+  OracleActivation<Real> act;
+  heed::ActivatedPanel<Real> panel;
+};
+
+/// Error / bound of a sum, and of what was there, 1.
+template <class Real>
+double check_sum(BoundedSum<Real> sum, Real got, bool grows = false) {
+  if (grows) sum.add(exact<Wide<Real>>(1));
+  const auto want = sum.result(1);
+  return error_ratio<Real>(got, want.value, want.bound);
+}
+
 }  // namespace
+
+TEMPLATE_TEST_CASE("activated_scores sums weights of features times act(query + key)",
+                   "[activated]", float, double) {
+  using Real = TestType;
+  for_each_case<Real>(sizes(), [](const auto& kernels, const Case& c, Random& random) {
+    const ActivatedScores<Real> of(c, random);
+    const heed::KeyRanges needed = draw_ranges(c.keys, c.vectors, random);
+    return change_scores<Real>(
+        c, [] { return Real{1}; },
+        [&](Real* scores) {
+          kernels.panels.activated_scores(c.vectors, of.key.rows(), needed, of.panel, scores);
+        },
+        [&](Real, Real after, std::size_t j, std::size_t r) {
+          if (!needs(needed, r / kernels.panels.lanes, j)) return wrong_unless(after == 1);
+          BoundedSum<Real> score;
+          for (std::size_t x = 0; x < c.features; ++x)
+            score.add(product<Real>(of.weight(x, r), of.act.value(of.sum_of(x, j, r))));
+          return check_sum(score, after);
+        },
+        of.query, of.weights);
+  });
+}
+
+// A gradient of 0 adds nothing, though its query is NaN.
+TEMPLATE_TEST_CASE("activated_gradient adds what queries, weights and keys have of scores",
+                   "[activated]", float, double) {
+  using Real = TestType;
+  for_each_case<Real>(sizes(), [](const auto& kernels, const Case& c, Random& random) {
+    ActivatedScores<Real> of(c, random);
+    const auto gradients = filled<Real>(c.keys * c.pitch, [&](std::size_t i) {
+      return i % c.pitch == 0 || random.integer(0, 3) == 0 ? Real{0} : random.normal<Real>();
+    });
+    of.query[0] = not_a_number<Real>();
+    const auto ones = [](std::size_t count) { return filled<Real>(count, [] { return Real{1}; }); };
+    auto query = ones(c.features * c.pitch);
+    auto weights = ones(c.features * c.pitch);
+    auto key = ones(c.keys * (c.features + 3));
+    kernels.panels.activated_gradient(c.vectors, of.key.rows(), c.keys, of.panel, gradients.data(),
+                                      {query.data(), weights.data(), key.data(), c.features + 3});
+    CHECK((query.intact() && weights.intact() && key.intact() && gradients.intact()));
+    std::vector<BoundedSum<Real>> of_key(c.keys);
+    double worst = 0;
+    for (std::size_t x = 0; x < c.features; ++x) {
+      of_key.assign(c.keys, BoundedSum<Real>());
+      for (std::size_t r = 0; r < c.pitch; ++r) {
+        BoundedSum<Real> of_query, of_weight;
+        for (std::size_t j = 0; j < c.keys; ++j) {
+          const auto gradient = exact<Wide<Real>>(gradients[j * c.pitch + r]);
+          if (gradient.value == 0) continue;
+          const auto z = of.sum_of(x, j, r);
+          const auto moved =
+              product<Real>(product<Real>(gradient, of.act.slope(z)), of.weight(x, r));
+          of_query.add(moved);
+          of_weight.add(product<Real>(gradient, of.act.value(z)));
+          of_key[j].add(moved);
+        }
+        worst = std::max({worst, check_sum(of_query, query[x * c.pitch + r], true),
+                          check_sum(of_weight, weights[x * c.pitch + r], true)});
+      }
+      for (std::size_t j = 0; j < c.keys; ++j)
+        worst = std::max(worst, check_sum(of_key[j], key[j * (c.features + 3) + x], true));
+    }
+    for (std::size_t j = 0; j < c.keys; ++j)
+      for (std::size_t x = c.features; x < c.features + 3; ++x)
+        worst = std::max(worst, wrong_unless(key[j * (c.features + 3) + x] == 1));
+    return worst;
+  });
+}
 
 // As accurate next to 0, where exp2(t) is next to 1, as where it saturates.
 TEMPLATE_TEST_CASE("softcap is within 4 ULP of factor * tanh(x)", "[softcap]", float, double) {

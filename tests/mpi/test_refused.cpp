@@ -147,6 +147,8 @@ TEST_CASE("what one rank alone gets wrong in its descriptor") {
         kUnsupported},
        {[](Call& c) { c.attention.dropout = 1; },
         "desc.dropout is 1; it must be at least 0 and less than 1"},
+       {[](Call& c) { c.attention.score = HEED_SCORE_ADDITIVE; },
+        "another score than HEED_SCORE_DOT (desc.score) is not supported over ranks", kUnsupported},
        {[](Call& c) { c.attention.weights_point = HEED_WEIGHTS_SCORES; },
         "an output of weights (desc.weights_point) is not supported over ranks", kUnsupported},
        {[](Call& c) { c.attention.sum_columns = 1; },

@@ -49,7 +49,8 @@ class Oracle {
         const Head<Real> head(forward_, b, h);
         for (const GradientOf of : {kGradBias, kGradSlopes, kGradScale, kGradTemperature})
           factors[of] = factor_of_biased(head);
-        for (const GradientOf of : {kGradQuery, kGradKey}) factors[of] = factor_of_product(head);
+        for (const GradientOf of : {kGradQuery, kGradKey, kGradScoreWeights})
+          factors[of] = factor_of_product(head);
         for (Index i = 0; i < head.sequence().queries; ++i) add_row(head, h, i);
       }
     }
@@ -137,8 +138,22 @@ class Oracle {
     const auto key = [&](Index x) { return head.key(j, x); };
     const auto query = [&](Index x) { return head.query(i, x); };
     const Bounded<Wide> gradient = row.rounded(pair.product);
-    add_row(kGradQuery, of_q, h, line, gradient, key, d_.features);
-    add_row(kGradKey, of_k, g, place, gradient, query, d_.features);
+    if (head.is_product()) {
+      add_row(kGradQuery, of_q, h, line, gradient, key, d_.features);
+      add_row(kGradKey, of_k, g, place, gradient, query, d_.features);
+    } else if (!is_zero(gradient)) {  // it adds 0, whatever it meets
+      // One that nobody knows may be 0.
+      const bool vague = is_unspecified(gradient);
+      const auto slope = [&](Index x) {
+        if (vague) return kUnbounded<Wide>;
+        return product<Real>(exact(head.score_weight(x)), head.slope_of_act(i, j, x));
+      };
+      add_row(kGradQuery, of_q, h, line, gradient, slope, d_.features);
+      add_row(kGradKey, of_k, g, place, gradient, slope, d_.features);
+      if (gradients_[kGradScoreWeights].asked())
+        row.add_to(&gradients_[kGradScoreWeights].at(0, 0, 0, h * d_.features), d_.features,
+                   gradient, [&](Index x) { return vague ? kUnbounded<Wide> : head.act(i, j, x); });
+    }
     add_row(
         kGradValue, of_k, g, place, row.rounded(pair.weight),
         [&](Index x) { return given.grad_out[x]; }, width_);

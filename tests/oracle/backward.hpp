@@ -42,6 +42,7 @@ enum GradientOf : std::size_t {
   kGradSlopes,
   kGradScale,
   kGradTemperature,
+  kGradScoreWeights,
   kGradients  ///< how many there are
 };
 
@@ -58,7 +59,8 @@ struct BackwardGiven {
 };
 
 /// All that is asked for; the others are empty. Of query, key and value: [batch, heads,
-/// rows, features], packed: batch 1; of bias: of its own sizes; of sinks and slopes: [heads].
+/// rows, features], packed: batch 1; of bias: of its own sizes; of sinks and slopes: [heads];
+/// of score weights: [heads * features].
 struct ExpectedGradients : std::array<std::vector<Element>, kGradients> {
   /// As Expected::pairs.
   std::shared_ptr<const ExpectedGradients> pairs = nullptr;

@@ -78,12 +78,6 @@ inline std::uint32_t real_dtype(const heed_graph_attention_desc& desc) {
   return is_float64(desc) ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
 }
 
-template <class Wide>
-Wide scale_of(const heed_graph_attention_desc& desc) {
-  if (desc.scale != 0) return static_cast<Wide>(desc.scale);
-  return desc.score != HEED_SCORE_DOT ? 1 : 1 / std::sqrt(static_cast<Wide>(desc.features));
-}
-
 inline Index value_features_of(const heed_graph_attention_desc& desc) {
   return desc.value_features == 0 ? desc.features : desc.value_features;
 }

@@ -187,24 +187,14 @@ class GraphRow : public ScoredRow<Real> {
     return z.result(1);
   }
 
-  /// Where an infinity takes part, nothing is promised.
-  Product<Wide> activated_product(Index e) const {
-    std::vector<Wide> a, exactly, act, error;
-    for (Index x = 0; x < d_.features; ++x) {
-      const Bounded<Wide> z = sum_of(e, x);
-      const bool infinite = std::isinf(z.value) || std::isinf(score_weight(x));
-      const Bounded<Wide> one = infinite ? kUnbounded<Wide> : act_.value(z);
-      a.push_back(score_weight(x));
-      exactly.push_back(0);
-      act.push_back(one.value);
-      error.push_back(one.bound);
-    }
-    return with_errors(product_of(a.data(), act.data(), d_.features), a.data(), exactly.data(),
-                       act.data(), error.data());
-  }
-
   Product<Wide> product(Index e) const {
-    if (d_.score != HEED_SCORE_DOT) return activated_product(e);
+    if (d_.score != HEED_SCORE_DOT)
+      return activated_product<Wide>(
+          d_.features, [&](Index x) { return score_weight(x); },
+          [&](Index x) {
+            const Bounded<Wide> z = sum_of(e, x);
+            return std::isinf(z.value) ? kUnbounded<Wide> : act_.value(z);
+          });
     std::vector<Wide> numbers(static_cast<std::size_t>(4 * d_.features));
     Wide* const q = numbers.data();
     Wide* const e_q = q + d_.features;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/heed.h"
+#include "tests/oracle/activation.hpp"
 #include "tests/oracle/dropout.hpp"
 #include "tests/oracle/dtype.hpp"
 #include "tests/oracle/given.hpp"
@@ -24,10 +25,12 @@ class Head {
       : d_(given.desc),
         a_(given.args),
         function_(given.function),
-        pairs_(given.pairs && !is_scaled(d_.key.dtype)),
-        integers_(given.pairs && is_scaled(d_.key.dtype)),
-        rounds_(given.rounds),
-        parts_(given.parts),
+        is_product_(d_.score == HEED_SCORE_DOT),
+        act_(d_.activation, d_.slope),
+        pairs_(is_product_ && given.pairs && !is_scaled(d_.key.dtype)),
+        integers_(is_product_ && given.pairs && is_scaled(d_.key.dtype)),
+        rounds_(is_product_ && given.rounds),
+        parts_(is_product_ ? given.parts : Parts{}),
         b_(b),
         h_(h),
         sequence_(sequence_of(d_, a_, b)),
@@ -108,11 +111,25 @@ class Head {
 
   // What scores are made of.
 
-  Wide scale() const {
-    return d_.scale != 0 ? static_cast<Wide>(d_.scale)
-                         : 1 / std::sqrt(static_cast<Wide>(d_.features));
+  Wide scale() const { return scale_of<Wide>(d_); }
+
+  // Of scores that are no products; see activation.hpp.
+  bool is_product() const { return is_product_; }
+  Wide score_weight(Index x) const {
+    return a_.score_weights == nullptr ? 1 : number(a_.score_weights, h_ * d_.features + x);
   }
+  Bounded<Wide> act(Index i, Index j, Index x) const { return act_.value(activated(i, j, x)); }
+  Bounded<Wide> slope_of_act(Index i, Index j, Index x) const {
+    return act_.slope(activated(i, j, x));
+  }
+
   Product<Wide> product(Index i, Index j) const {
+    if (!is_product_)
+      return activated_product<Wide>(
+          d_.features, [&](Index x) { return score_weight(x); },
+          [&](Index x) {
+            return std::isinf(activated(i, j, x).value) ? kUnbounded<Wide> : act(i, j, x);
+          });
     Product<Wide> p = product_of(queries_.row(i), keys_.row(j), d_.features);
     p.flushed = pairs_ || parts_.count > 0;
     p.parts = parts_;
@@ -213,10 +230,15 @@ class Head {
     values_ = rows_of<Wide>(from.value, key, s.keys, g * width, width);
   }
 
-  /// This head's number in an array of Real.
-  Wide number(const void* array) const {
+  Bounded<Wide> activated(Index i, Index j, Index x) const {
+    return sum<Real>(query(i, x), key(j, x));
+  }
+
+  /// This head's number, or another, in an array of Real.
+  Wide number(const void* array) const { return number(array, h_); }
+  Wide number(const void* array, Index at) const {
     const std::uint32_t real = real_dtype(d_);
-    return static_cast<Wide>(decode(real, load_bits(real, array, h_)));
+    return static_cast<Wide>(decode(real, load_bits(real, array, at)));
   }
   /// Converted to the arithmetic's type first, whatever its own; what is finite stays it.
   Wide bias(Index i, Index j) const { return as_real<Real>(bias_.at(b_, h_, i, j)); }
@@ -233,6 +255,8 @@ class Head {
   /// Half of 1 / 32767, rounded a few times on the way.
   static constexpr Wide kHalfInteger = static_cast<Wide>(0.5 / 32767 * (1 + 0x1p-20));
 
+  const bool is_product_;
+  const OracleActivation<Real> act_;
   const bool pairs_, integers_, rounds_;
   const Parts parts_;
   const Index b_, h_;

@@ -56,6 +56,13 @@ inline Index key_heads_of(const heed_attention_desc& desc) {
   return desc.key_heads == 0 ? desc.query_heads : desc.key_heads;
 }
 
+/// The scale of either kind of attention.
+template <class Wide, class Desc>
+Wide scale_of(const Desc& desc) {
+  if (desc.scale != 0) return static_cast<Wide>(desc.scale);
+  return desc.score != HEED_SCORE_DOT ? 1 : 1 / std::sqrt(static_cast<Wide>(desc.features));
+}
+
 inline Index value_features_of(const heed_attention_desc& desc) {
   return desc.value_features == 0 ? desc.features : desc.value_features;
 }

@@ -29,6 +29,7 @@ enum BlockGradientOf : std::size_t {
   kBlockSlopes,
   kBlockScale,
   kBlockTemperature,
+  kBlockScoreWeights,
   kBlockGradients  ///< how many there are
 };
 

@@ -53,6 +53,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "tests/oracle/given.hpp"
 #include "tests/oracle/rounding.hpp"
@@ -122,6 +123,22 @@ Product<Wide> with_errors(Product<Wide> p, const Wide* q, const Wide* e_q, const
     p.largest = std::max(p.largest, std::fabs(q[x]) + e_q[x]);
   }
   return p;
+}
+
+/// The sum over features of weight(x) act(x), where act is off by its bound. Where an infinity
+/// takes part, nothing is promised.
+template <class Wide, class Weight, class Act>
+Product<Wide> activated_product(Index features, Weight&& weight, Act&& act) {
+  std::vector<Wide> a, exactly, values, errors;
+  for (Index x = 0; x < features; ++x) {
+    const Bounded<Wide> one = std::isinf(weight(x)) ? Bounded<Wide>{0, kInfinite<Wide>} : act(x);
+    a.push_back(weight(x));
+    exactly.push_back(0);
+    values.push_back(one.value);
+    errors.push_back(one.bound);
+  }
+  return with_errors(product_of(a.data(), values.data(), features), a.data(), exactly.data(),
+                     values.data(), errors.data());
 }
 
 /// c <q, k>

@@ -194,6 +194,10 @@ void Problem::score_as(const Problem& other) {
   desc.softcap = other.desc.softcap;
   desc.temperature = other.desc.temperature;
   desc.hard = other.desc.hard;
+  desc.score = other.desc.score;
+  desc.activation = other.desc.activation;
+  desc.slope = other.desc.slope;
+  score_weights = other.score_weights;
   desc.dropout = other.desc.dropout;
   dropout_seed = other.dropout_seed;
   dropout_offset = other.dropout_offset;
@@ -246,6 +250,7 @@ heed_attention_args Problem::args() {
   for (const IndexList& list : kIndexLists) args.*list.argument = data_or_null(this->*list.indices);
   args.alibi_slopes = slopes.data(is_float64(desc));
   args.sinks = sinks.data(is_float64(desc));
+  args.score_weights = score_weights.data(is_float64(desc));
   args.dropout_seed = dropout_seed;
   args.dropout_offset = dropout_offset;
   args.dropout_origin = data_or_null(dropout_origin);
@@ -314,6 +319,8 @@ std::string line_of(const heed_attention_desc& d) {
   if (d.packed_queries > 0) line << " packed_queries " << d.packed_queries;
   if (d.packed_keys > 0) line << " packed_keys " << d.packed_keys;
   if (d.pages > 0) line << " pages " << d.pages << " of " << d.page_rows << " rows";
+  if (d.score != 0) line << " score " << d.score << " of activation " << d.activation;
+  if (d.slope != 0) line << " slope " << d.slope;
   if (d.softcap != 0) line << " softcap " << d.softcap;
   if (d.temperature != 0) line << " temperature " << d.temperature;
   if (d.hard != 0) line << " hard";

@@ -11,8 +11,8 @@ bool in_sequence(GradientOf gradient, const Problem& p, std::int64_t i) {
 }
 
 const char* name_of(GradientOf gradient) {
-  constexpr const char* kNames[] = {"query", "key",    "value", "bias",
-                                    "sinks", "slopes", "scale", "temperature"};
+  constexpr const char* kNames[] = {"query",  "key",   "value",       "bias",         "sinks",
+                                    "slopes", "scale", "temperature", "score_weights"};
   return kNames[gradient];
 }
 
@@ -23,13 +23,18 @@ LaidOutGradients<kGradients> laid_out(heed_attention_backward_desc& d) {
   const bool packed_q = a.packed_queries > 0;
   const bool packed_k = a.packed_keys > 0;
   const auto numbers = [&](std::int64_t n) { return LaidOut(n, nullptr, real, Use::kWritten); };
+  const auto numbers_of_features = [&](const heed_attention_desc& of) {
+    return of.score == HEED_SCORE_ADDITIVE
+               ? std::optional<LaidOut>(numbers(of.query_heads * of.features))
+               : std::nullopt;
+  };
   return {{d.grad_out, s.out, real, Use::kRead, packed_q},
           {d.grad_lse, {s.query[0], s.query[1], s.query[2], 1}, real, Use::kRead},
           {LaidOut(d.grad_query, s.query, real, Use::kWritten, packed_q),
            LaidOut(d.grad_key, s.key, real, Use::kWritten, packed_k),
            LaidOut(d.grad_value, s.value, real, Use::kWritten, packed_k),
            LaidOut(d.grad_bias, a.bias, pairs_of(a), real, Use::kWritten), numbers(a.query_heads),
-           numbers(a.query_heads), numbers(1), numbers(1)}};
+           numbers(a.query_heads), numbers(1), numbers(1), numbers_of_features(a)}};
 }
 
 BackwardProblem::BackwardProblem(Problem problem, std::uint64_t seed, const Form& of_out)
@@ -50,6 +55,7 @@ bool BackwardProblem::can_want(GradientOf gradient) const {
   if (gradient == kGradBias) return forward.bias.has_value();
   if (gradient == kGradSinks) return !forward.sinks.numbers.empty();
   if (gradient == kGradSlopes) return !forward.slopes.numbers.empty();
+  if (gradient == kGradScoreWeights) return !forward.score_weights.numbers.empty();
   return true;
 }
 
@@ -77,9 +83,9 @@ heed_attention_backward_args BackwardProblem::args() {
   forward_args_ = forward.args();
   args.attention = &forward_args_;
   using Args = heed_attention_backward_args;
-  give(args,
-       {&Args::grad_query, &Args::grad_key, &Args::grad_value, &Args::grad_bias, &Args::grad_sinks,
-        &Args::grad_alibi_slopes, &Args::grad_scale, &Args::grad_temperature});
+  give(args, {&Args::grad_query, &Args::grad_key, &Args::grad_value, &Args::grad_bias,
+              &Args::grad_sinks, &Args::grad_alibi_slopes, &Args::grad_scale,
+              &Args::grad_temperature, &Args::grad_score_weights});
   args.score_gradient = forward.function.gradient;
   return args;
 }

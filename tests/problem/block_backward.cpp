@@ -5,10 +5,10 @@
 
 namespace heed_test {
 const char* name_of(BlockGradientOf gradient) {
-  constexpr const char* kNames[] = {"input_query", "input_key", "w_query",      "w_key",
-                                    "w_value",     "w_out",     "b_query",      "b_key",
-                                    "b_value",     "b_out",     "head_weights", "bias",
-                                    "sinks",       "slopes",    "scale",        "temperature"};
+  constexpr const char* kNames[] = {"input_query",  "input_key",    "w_query", "w_key",   "w_value",
+                                    "w_out",        "b_query",      "b_key",   "b_value", "b_out",
+                                    "head_weights", "bias",         "sinks",   "slopes",  "scale",
+                                    "temperature",  "score_weights"};
   return kNames[gradient];
 }
 
@@ -41,6 +41,8 @@ LaidOutGradients<kBlockGradients> laid_out(heed_multihead_backward_desc& d) {
   all.of[kBlockBias] = LaidOut(d.grad_bias, a.bias, pairs_of(a), laid.real, Use::kWritten);
   all.of[kBlockSinks] = all.of[kBlockSlopes] = numbers(a.query_heads);
   all.of[kBlockScale] = all.of[kBlockTemperature] = numbers(1);
+  if (a.score == HEED_SCORE_ADDITIVE)
+    all.of[kBlockScoreWeights] = numbers(a.query_heads * a.features);
   return all;
 }
 
@@ -73,6 +75,8 @@ bool BlockBackward::can_want(BlockGradientOf gradient) const {
       return !block.attention.sinks.numbers.empty();
     case kBlockSlopes:
       return !block.attention.slopes.numbers.empty();
+    case kBlockScoreWeights:
+      return !block.attention.score_weights.numbers.empty();
     default:
       return true;
   }
@@ -91,11 +95,11 @@ heed_multihead_backward_args BlockBackward::args(const heed_multihead_args& of_b
   heed_multihead_backward_args a = HEED_MULTIHEAD_BACKWARD_ARGS_INIT;
   a.block = &of_block;
   using Args = heed_multihead_backward_args;
-  give(a,
-       {&Args::grad_input_query, &Args::grad_input_key, &Args::grad_w_query, &Args::grad_w_key,
-        &Args::grad_w_value, &Args::grad_w_out, &Args::grad_b_query, &Args::grad_b_key,
-        &Args::grad_b_value, &Args::grad_b_out, &Args::grad_head_weights, &Args::grad_bias,
-        &Args::grad_sinks, &Args::grad_alibi_slopes, &Args::grad_scale, &Args::grad_temperature});
+  give(a, {&Args::grad_input_query, &Args::grad_input_key, &Args::grad_w_query, &Args::grad_w_key,
+           &Args::grad_w_value, &Args::grad_w_out, &Args::grad_b_query, &Args::grad_b_key,
+           &Args::grad_b_value, &Args::grad_b_out, &Args::grad_head_weights, &Args::grad_bias,
+           &Args::grad_sinks, &Args::grad_alibi_slopes, &Args::grad_scale, &Args::grad_temperature,
+           &Args::grad_score_weights});
   a.score_gradient = block.attention.function.gradient;
   return a;
 }

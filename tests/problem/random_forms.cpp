@@ -1,11 +1,19 @@
 #include "tests/problem/random_forms.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tests/support/pages.hpp"
 
 namespace heed_test {
 namespace {
+
+/// Nothing is promised of scores of infinities that are no products.
+void forget_infinities(Tensor& tensor) {
+  tensor.each([&](const Axes& at) {
+    if (std::isinf(tensor.get(at))) tensor.set(at, kNaN);
+  });
+}
 
 /// Descriptors.
 class Described {
@@ -19,6 +27,7 @@ class Described {
     draw_positions();
     draw_options();
     choose_dropout();
+    choose_score();
     draw_layouts();
     if (d_.key_heads == d_.query_heads && draw_.one_in(3)) d_.key_heads = 0;
     if (d_.value_features == d_.features && draw_.one_in(3)) d_.value_features = 0;
@@ -248,6 +257,15 @@ class Described {
     d_.dropout = kSome[d_.query_length % 6];
   }
 
+  /// Likewise.
+  void choose_score() {
+    constexpr double kSlopes[] = {0.2, 0.01, 0, -0.5};
+    if (lengths_ == Lengths::kScores || (2 * d_.features + d_.key_length) % 7 != 3) return;
+    d_.score = d_.features == 1 ? HEED_SCORE_SUM : HEED_SCORE_ADDITIVE;
+    d_.activation = static_cast<std::uint32_t>((d_.value_features + d_.key_length) % 3);
+    if (d_.activation == HEED_ACTIVATION_LEAKY_RELU) d_.slope = kSlopes[d_.value_features % 4];
+  }
+
   void draw_options_of_scores() {
     d_.scale = 1;
     if (d_.softcap != 0) d_.softcap = draw_.pick<double>({1e-3, 0.5, 4, 30, 1e4});
@@ -292,6 +310,7 @@ class Arrays {
     draw_sequences();
     if (p_.desc.pages > 0) p_.block_table = draw_block_table(p_, draw_.one_in(3), draw_.bits());
     if (draw_.one_in(2)) forget_unread();
+    choose_score_weights();
     draw_scores();
     if (draw_.one_in(3)) draw_mask();
     if (p_.desc.hard == 0 && draw_.one_in(4)) draw_sinks();
@@ -453,6 +472,14 @@ class Arrays {
     }
   }
 
+  void choose_score_weights() {
+    const heed_attention_desc& d = p_.desc;
+    if (d.score != HEED_SCORE_ADDITIVE) return;
+    Random random(static_cast<std::uint64_t>(d.features + 100 * d.key_length));
+    for (std::int64_t n = 0; n < d.query_heads * d.features; ++n)
+      p_.score_weights.numbers.push_back(random.integer(0, 9) == 0 ? 0 : random.normal());
+  }
+
   void draw_scores() {
     if (stands(p_.desc) && draw_.one_in(4))
       for (std::int64_t h = 0; h < p_.desc.query_heads; ++h)
@@ -538,6 +565,9 @@ class Arrays {
       if (kind >= 1 && kind < 7) plant_stored(kind < 4 ? &Problem::key : &Problem::value);
       if (kind < 1 || kind == 7) draw_.plant(kind < 1 ? p_.query : *p_.bias);
     }
+    if (p_.desc.score == HEED_SCORE_DOT) return;
+    for (Tensor Problem::*const tensor : {&Problem::query, &Problem::key})
+      forget_infinities(p_.*tensor);
   }
 
   void plant_stored(Tensor Problem::*tensor) {
@@ -608,6 +638,7 @@ std::vector<const char*> options_of(const Problem& p) {
   option("slopes", !p.slopes.numbers.empty());
   option("softcap", p.desc.softcap > 0);
   option("score function", p.function.call != nullptr);
+  option("score", p.desc.score != HEED_SCORE_DOT);
   option("temperature", p.desc.temperature != 0);
   option("hard", p.desc.hard != 0);
   option("sinks", !p.sinks.numbers.empty());

@@ -68,6 +68,23 @@ void write_numbers(const heed_attention_backward_plan& plan, const BackwardArgs&
   write(given.grad_temperature, 0, -all.temperature / p.temperature);
 }
 
+/// The gradients of weights of features: the sums of all splits of all batches, in order.
+template <class Real>
+void write_score_weights(const heed_attention_backward_plan& plan, const double* sums, void* to) {
+  const Problem& p = plan.problem.attention;
+  const std::int64_t of_pack = plan.attention.pack_heads * p.features;
+  for (std::int64_t at = 0; to != nullptr && at < p.query_heads * p.features; ++at) {
+    double sum = 0;
+    for (std::int64_t b = 0; b < p.batch; ++b)
+      for (std::int64_t s = 0; s < plan.splits; ++s)
+        sum += sums[((b * plan.attention.packs() + at / of_pack) * plan.splits + s) * of_pack +
+                    at % of_pack];
+    Real& number = static_cast<Real*>(to)[at];
+    number = static_cast<Real>(sum * p.scale / p.temperature +
+                               (plan.problem.accumulate ? double{number} : 0));
+  }
+}
+
 template <class Real>
 class Backward {
  public:
@@ -89,7 +106,7 @@ class Backward {
     for (std::int64_t s = 0; s < rows.splits(); ++s) {
       Real* const sums = s == 0 ? total : latest;
       if (s > 0) std::fill_n(latest, plan_.sum_values, Real{0});
-      rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence)});
+      rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence), score_sums_of(pack, s)});
       if (s == 0) continue;
       add_values(latest, static_cast<std::size_t>(plan_.sum_values), total);
     }
@@ -105,7 +122,7 @@ class Backward {
     if (s >= rows.splits()) return;
     Real* const sums = sums_of(pack) + s * plan_.sum_values;
     std::fill_n(sums, plan_.sum_values, Real{0});
-    rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence)});
+    rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence), score_sums_of(pack, s)});
   }
 
   std::int64_t key_tasks() const { return ceil_div(problem_.key_length, kKeysPerTask); }
@@ -196,6 +213,12 @@ class Backward {
   Real* sums_of(std::int64_t pack) const {
     return reinterpret_cast<Real*>(workspace_ + plan_.sums) +
            pack * plan_.splits * plan_.sum_values;
+  }
+
+  /// Weights of features: of a split's rows.
+  double* score_sums_of(std::int64_t pack, std::int64_t split) const {
+    return reinterpret_cast<double*>(workspace_ + plan_.score_sums) +
+           (pack * plan_.splits + split) * plan_.attention.pack_heads * problem_.features;
   }
 
   // The sums of a split: of its keys, then of its values.
@@ -304,6 +327,12 @@ void run_plan(const heed_attention_backward_plan& plan, const heed_attention_bac
     const BiasTiling tiling(plan);
     const std::int64_t tiles = args.given.grad_bias != nullptr ? tiling.tiles() : 0;
     const bool own = tiling.is_own();
+    auto* const score_sums = reinterpret_cast<double*>(space + plan.score_sums);
+    if (!plan.problem.attention.is_product())
+      std::fill_n(
+          score_sums,
+          plan.packs * plan.splits * plan.attention.pack_heads * plan.problem.attention.features,
+          0.0);
     if (own) each(tiles, [&](std::int64_t tile, std::byte* slab) { bias(tile, slab).clear(); });
     if (plan.problem.attention.query_heads == 0 && plan.bytes > 0) backward.write_unattended(space);
     if (plan.apart) {
@@ -327,6 +356,7 @@ void run_plan(const heed_attention_backward_plan& plan, const heed_attention_bac
       each(tiles, [&](std::int64_t tile, std::byte* slab) { bias(tile, slab).add(); });
     }
     write_numbers<Real>(plan, args, reinterpret_cast<const RowTerms*>(space + plan.terms));
+    write_score_weights<Real>(plan, score_sums, args.given.grad_score_weights);
   });
 }
 

@@ -73,16 +73,16 @@ struct PanelPlace {
 template <class Real>
 struct GradPanel : Panel<Real> {
   PanelPlace place;
-  Real* grad_out;      ///< [value_features][pitch]
-  Real* grad_columns;  ///< the same rows
-  Real* query_columns;
-  Real* probs;      ///< [key_block][pitch]: scores, then probabilities, of a block of keys
-  Real* gradients;  ///< [key_block][pitch], of probabilities, then of scores
-  Real* lse_whole;  ///< [pitch] log2 units: the nearest whole number of the log-sum-exp ...
-  Real* lse_rest;   ///< ... and the rest
-  Real* shift;      ///< [pitch] comes off scores first, where the log-sum-exp is far from 0; else 0
-  Real* delta;      ///< [pitch]
-  bool* finite;     ///< whether a probability of 0 times any of this is 0
+  Real* grad_out;       ///< [value_features][pitch]
+  Real* grad_columns;   ///< the same rows
+  Real* query_columns;  ///< where scores are no products the weights of features, [features][pitch]
+  Real* probs;          ///< [key_block][pitch]: scores, then probabilities, of a block of keys
+  Real* gradients;      ///< [key_block][pitch], of probabilities, then of scores
+  Real* lse_whole;      ///< [pitch] log2 units: the nearest whole number of the log-sum-exp ...
+  Real* lse_rest;       ///< ... and the rest
+  Real* shift;   ///< [pitch] comes off scores first, where the log-sum-exp is far from 0; else 0
+  Real* delta;   ///< [pitch]
+  bool* finite;  ///< whether a probability of 0 times any of this is 0
 };
 
 /// Panels of rows side by side that have come to the same keys. They add to the sums of these keys
@@ -106,6 +106,7 @@ struct KeyTile {
 template <class Real>
 struct SplitSums {
   KeySums<Real> keys, values;
+  double* score_weights;  ///< [pack_heads][features]; used where scores are no products
 };
 
 /// The query rows of a pack of one sequence, and the thread that works on them.

@@ -56,7 +56,7 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.grad_out = numbers(rows, plan.grad_lines);
   slab.query_columns = numbers(rows, features);
   slab.grad_columns = numbers(rows, value_features);
-  slab.grad_query = numbers(rows, accumulator_rows(p.features, p.key_length));
+  slab.grad_query = numbers(rows, accumulator_rows(summed_features(p), p.key_length));
   slab.softmax = numbers(rows, 4);
   slab.row_sum = numbers(widths.panel, 1);
   slab.summed = offsets.take(plan.block_panels, 1, sizeof(Summed));
@@ -65,15 +65,15 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.gradients = numbers(plan.run_panels, plan.block_values);
   slab.before = numbers(1, plan.block_values);
   slab.rounded = numbers(plan.pairs ? plan.run_panels : 0, plan.block_values);
-  slab.packed =
-      numbers(plan.attention.tile_kv, round_up(Size(p.features), PanelGeometry::value_block));
+  slab.packed = numbers(p.is_product() ? plan.attention.tile_kv : 0,
+                        round_up(Size(p.features), PanelGeometry::value_block));
   slab.wide = numbers(plan.pairs ? plan.attention.tile_kv : 0, p.features);
   slab.finite_keys = offsets.take(plan.attention.tile_kv, 1, 1);
   slab.bias = numbers(plan.bias_keys, widths.panel);
   slab.bias_part = numbers(plan.bias_parts > 1 ? plan.bias_keys : 0, widths.panel);
   slab.bias_lanes = numbers(BiasTiling(plan).shares() ? plan.bias_keys : 0, widths.panel);
   slab.bias_rows = numbers(plan.bias_keys, widths.panel + 1);
-  slab.rows = numbers(widths.panel + 1, std::max(p.features, p.value_features));
+  slab.rows = numbers(widths.panel + 1, std::max(summed_features(p).value(), p.value_features));
   slab.sums = numbers(plan.apart ? 0 : 2, plan.sum_values);
   slab.bytes = static_cast<std::size_t>(checked(p, offsets.end(), "a thread's workspace"));
   return slab;
@@ -138,6 +138,8 @@ heed_attention_backward_plan make_plan(const heed_context& context,
                            widths.bytes);
   plan.bias_sums = offsets.take(plan.bias_apart ? Size(bias) * plan.bias_parts : Size(0),
                                 tiling.tile_values, widths.bytes);
+  plan.score_sums = offsets.take(p.is_product() ? Size(0) : Size(plan.packs) * plan.splits,
+                                 Size(plan.attention.pack_heads) * p.features, sizeof(double));
   plan.terms = offsets.take(Size(p.batch) * p.query_heads, p.query_length, sizeof(RowTerms));
   plan.bytes = static_cast<std::size_t>(checked(p, offsets.end(), "the workspace"));
   return plan;

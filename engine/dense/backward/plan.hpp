@@ -14,7 +14,7 @@ namespace heed {
 struct BackwardSlab {
   std::size_t query;          ///< panels of the query block, [panel][query_lines][pitch], scaled
   std::size_t grad_out;       ///< likewise, [panel][grad_lines][pitch]
-  std::size_t query_columns;  ///< the same rows, see GradPanel
+  std::size_t query_columns;  ///< the same rows, or weights of features, see GradPanel
   std::size_t grad_columns;
   std::size_t grad_query;   ///< accumulators, [panel][accumulator_rows][pitch]
   std::size_t softmax;      ///< four numbers of every row, see GradPanel
@@ -73,11 +73,12 @@ struct heed_attention_backward_plan {
   /// How many parts of the panels that a tile repeats over are summed apart, and then in order. It
   /// depends on the problem and the panel alone.
   std::int64_t bias_parts;
-  bool bias_apart;        ///< parts are tasks of their own
-  std::size_t bias_sums;  ///< offset: [bias_tasks][bias_parts][bias_values], where they are
-  std::size_t sums;       ///< offset: KeySums [packs][splits], where splits are apart
-  std::size_t terms;      ///< offset: RowTerms [batch][query_heads][query_length]
-  std::size_t bytes;      ///< of workspace that a run needs
+  bool bias_apart;         ///< parts are tasks of their own
+  std::size_t bias_sums;   ///< offset: [bias_tasks][bias_parts][bias_values], where they are
+  std::size_t sums;        ///< offset: KeySums [packs][splits], where splits are apart
+  std::size_t score_sums;  ///< offset: double [packs][splits][pack_heads][features], if activated
+  std::size_t terms;       ///< offset: RowTerms [batch][query_heads][query_length]
+  std::size_t bytes;       ///< of workspace that a run needs
 
   std::size_t workspace_bytes() const { return bytes; }
 

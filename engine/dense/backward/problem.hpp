@@ -64,6 +64,7 @@ inline constexpr Operand<BackwardProblem> kBackwardOperands[] = {
     wanted(BIAS(grad_bias), grad_bias_axes).of_given(INPUT(bias)),
     wanted(VECTOR(grad_sinks), axes_like<head_axes>).of_given(INPUT(sinks)),
     wanted(VECTOR(grad_alibi_slopes), axes_like<head_axes>).of_given(INPUT(alibi_slopes)),
+    wanted(VECTOR(grad_score_weights), axes_like<score_weight_axes>).of_given(INPUT(score_weights)),
     wanted(VECTOR(grad_scale), number_axes),
     wanted(VECTOR(grad_temperature), number_axes),
 };

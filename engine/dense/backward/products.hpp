@@ -18,6 +18,8 @@ class Products {
   void pack(const KeyTile<Real>& tile) const {
     const auto keys = static_cast<std::size_t>(tile.end - tile.begin);
     const Problem& p = on_.problem;
+    std::fill_n(known(), keys, Finite::kUnknown);
+    if (!p.is_product()) return;
     const RowsView<Real> from =
         rows_.pairs
             ? on_.stored_rows(on_.kernels.panels, keys_of(p, on_.args), rows_.key_head(),
@@ -26,7 +28,6 @@ class Products {
     products_.pack_values({from.data, from.row_stride, 1}, keys,
                           static_cast<std::size_t>(p.features),
                           rows_.buffer(&BackwardSlab::packed));
-    std::fill_n(known(), keys, Finite::kUnknown);
   }
 
   /// Adds what ScoreGradients left in the panel to its queries, and to keys and values together
@@ -40,8 +41,9 @@ class Products {
       add(run, sums);
       run.count = 0;
     }
+    if (!on_.problem.is_product()) add_activated(panel, tile, block, sums);
     if (apart) return add_attended(panel, tile, block, sums);
-    add_queries(panel, tile, block);
+    if (on_.problem.is_product()) add_queries(panel, tile, block);
     run.block = block;
     run.panels[run.count++] = &panel;
   }
@@ -54,7 +56,7 @@ class Products {
     if (wanted.grad_value != nullptr)
       add_columns(run, &Panel::probs, &Panel::grad_columns, on_.problem.value_features,
                   sums.values);
-    if (wanted.grad_key != nullptr)
+    if (wanted.grad_key != nullptr && on_.problem.is_product())
       add_columns(run, &Panel::gradients, &Panel::query_columns, on_.problem.features, sums.keys);
   }
 
@@ -74,8 +76,9 @@ class Products {
       const std::int64_t features = on_.problem.features;
       const ValueView<Real> all = packed(tile);
       const auto blocks = ceil_div(features, std::int64_t{PanelGeometry::value_block});
-      const bool every = on_.kernels.numbers.all_finite(
-          all.data, static_cast<std::size_t>(blocks * all.block_stride));
+      const bool every = on_.problem.is_product() &&
+                         on_.kernels.numbers.all_finite(
+                             all.data, static_cast<std::size_t>(blocks * all.block_stride));
       for (std::int64_t j = 0; j < keys; ++j) {
         const Real* const key = from_row(tile.key, j).data;
         const auto is_finite = [](Real number) { return std::isfinite(number); };
@@ -89,6 +92,29 @@ class Products {
 
   ValueView<Real> packed(const KeyTile<Real>& tile) const {
     return packed_view(products_, rows_.buffer(&BackwardSlab::packed), tile.end - tile.begin);
+  }
+
+  /// Scores that are no products: their share in queries, weights of features, and keys.
+  void add_activated(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
+                     const SplitSums<Real>& sums) const {
+    const auto features = static_cast<std::size_t>(on_.problem.features);
+    Real* const of_query = panel.state.accumulators;
+    Real* const of_weights = of_query + features * panel.pitch;
+    if (*panel.summed == Summed::kNothing) {
+      std::fill_n(of_query, 2 * features * panel.pitch, Real{0});
+      *panel.summed = Summed::kKeys;
+    }
+    const RowsView<Real> keys = from_row(tile.key, block.begin - tile.begin);
+    each_columns(on_.kernels.panels, features, [&](const Columns& some) {
+      const std::size_t first = some.first * panel.pitch;
+      ActivatedPanel<Real> of = scores_.activated(panel, panel.query_columns + first);
+      of.query += first;
+      of.features = std::min(some.pitch, features - some.first);
+      on_.kernels.panels.activated_gradient(
+          panel.vectors, {keys.data + some.first, keys.row_stride}, block.keys, of, panel.gradients,
+          {of_query + first, of_weights + first,
+           sums.keys.at(some, static_cast<std::size_t>(block.begin)), some.pitch});
+    });
   }
 
   void add_queries(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
@@ -186,6 +212,7 @@ class Products {
         const std::size_t at = j * panel.pitch + i;
         if (attended[at] == kExcluded<Real>) continue;
         add(panel.probs[at], panel.grad_columns, i, value_features, sums.values, key);
+        if (!on_.problem.is_product()) continue;
         add(panel.gradients[at], panel.query_columns, i, features, sums.keys, key);
         for (std::size_t x = 0; x < features; ++x)
           panel.state.accumulators[x * panel.pitch + i] += panel.gradients[at] * row[x];

@@ -62,7 +62,7 @@ class Reader {
     static_cast<Panel<Real>&>(panel) = make_panel<Real>(rows_.pack, on_.sequence, first, count,
                                                         on_.kernels.panels.lanes, products_.depth);
     const std::int64_t accumulated =
-        accumulator_rows(on_.problem.features, on_.problem.key_length).value();
+        accumulator_rows(summed_features(on_.problem), on_.problem.key_length).value();
     panel.query = rows_.buffer(&BackwardSlab::query) + before * on_.plan.query_lines;
     panel.state = {nullptr, rows_.buffer(&BackwardSlab::row_sum),
                    rows_.buffer(&BackwardSlab::grad_query) + before * accumulated, false};
@@ -109,7 +109,8 @@ class Reader {
                    value_features, rows + i * value_features);
       far[i] = read_row(panel, i, grad_out[i], spare);
     });
-    if (rows_.pack.group * on_.sequence.query_length <= on_.kernels.panels.lanes)
+    if (on_.problem.is_product() &&
+        rows_.pack.group * on_.sequence.query_length <= on_.kernels.panels.lanes)
       find_apart(panel, far, apart, spare);
     if (std::find(far, far + panel.rows, true) != far + panel.rows)
       weigh_far_rows(panel, far, apart);
@@ -134,6 +135,7 @@ class Reader {
     const Real* rows[kMaxPanel];
     read(panel, rows);
     lay_in_columns(panel, rows, value_features, panel.grad_columns);
+    if (!on_.problem.is_product()) return scores_.lay_weights(panel, Real{1}, panel.query_columns);
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
       rows[i] = readable(on_.kernels, on_.problem.query,
                          on_.query_row(on_.args.query, on_.problem.query, row, head), features,

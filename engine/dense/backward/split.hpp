@@ -72,7 +72,7 @@ class Split {
       for (std::int64_t p = first; p < end; p += run)
         attend(first, p, std::min(p + run, end), tile, sums);
     });
-    for (std::int64_t p = first; p < end; ++p) finish(panel(p, first));
+    for (std::int64_t p = first; p < end; ++p) finish(panel(p, first), sums);
   }
 
   /// Panels [begin, end) of the block from `first` on against a tile, all of them at a block of
@@ -125,18 +125,19 @@ class Split {
   }
 
   Totals<Real> totals(const GradPanel<Real>& panel) const {
-    return {panel, static_cast<std::size_t>(on_.problem.features)};
+    return {panel, static_cast<std::size_t>(summed_features(on_.problem).value())};
   }
 
   /// Writes the gradients of the panel's queries.
-  void finish(const GradPanel<Real>& panel) const {
+  void finish(const GradPanel<Real>& panel, const SplitSums<Real>& sums) const {
     const auto features = static_cast<std::size_t>(on_.problem.features);
     totals(panel).finish();
     Real* const rows = rows_.buffer(&BackwardSlab::rows);
+    if (!on_.problem.is_product()) add_score_weights(panel, rows, sums.score_weights);
     Real* const spare = rows + panel.rows * features;
     turn_into_rows(on_.kernels, panel.state.accumulators, panel.vectors, panel.rows, features,
                    rows);
-    if (rows_.args.given.grad_scale != nullptr)
+    if (rows_.args.given.grad_scale != nullptr && on_.problem.is_product())
       panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
         const Layout& layout = on_.problem.query;
         const Real* const query = readable(
@@ -157,6 +158,24 @@ class Split {
       write_gradient(on_.kernels, p.grad_query, p.accumulate, rows + i * features,
                      on_.problem.features, spare,
                      on_.query_row(grad_query, p.grad_query, row, head));
+    });
+  }
+
+  /// Sums of gradients times act(), each of a row and feature: times weights, of all features, they
+  /// are the gradient of the scale.
+  void add_score_weights(const GradPanel<Real>& panel, Real* rows, double* to) const {
+    const auto features = static_cast<std::size_t>(on_.problem.features);
+    turn_into_rows(on_.kernels, panel.state.accumulators + features * panel.pitch, panel.vectors,
+                   panel.rows, features, rows);
+    panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+      double product = 0;
+      for (std::size_t x = 0; x < features; ++x) {
+        const auto sum = static_cast<double>(rows[i * features + x]);
+        to[static_cast<std::size_t>(head - rows_.pack.head) * features + x] += sum;
+        if (sum != 0)
+          product += sum * static_cast<double>(panel.query_columns[x * panel.pitch + i]);
+      }
+      if (rows_.args.given.grad_scale != nullptr) rows_.terms(row, head).scale = product;
     });
   }
 

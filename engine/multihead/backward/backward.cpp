@@ -150,7 +150,8 @@ class BackwardRun {
     const heed_attention_backward_args& a = inner_.args;
     return a.grad_query != nullptr || a.grad_key != nullptr || a.grad_value != nullptr ||
            a.grad_bias != nullptr || a.grad_sinks != nullptr || a.grad_alibi_slopes != nullptr ||
-           a.grad_scale != nullptr || a.grad_temperature != nullptr;
+           a.grad_scale != nullptr || a.grad_temperature != nullptr ||
+           a.grad_score_weights != nullptr;
   }
 
   static MatrixArgument matrix(const Matrix& matrix, const heed_weights* prepared,

@@ -90,6 +90,7 @@ InnerBackward checked_arguments(const heed_multihead_backward_plan& plan,
   a.grad_scale = given.grad_scale;
   a.grad_temperature = given.grad_temperature;
   a.score_gradient = given.score_gradient;
+  a.grad_score_weights = given.grad_score_weights;
   validate(plan.attention.problem, BackwardArgs(a), "args.block->attention");
   a.attention = nullptr;  // it will lie elsewhere
   return inner;
