@@ -89,7 +89,8 @@ double rate_target(const Workload& workload) {
   const heed_attention_desc& d = workload.desc;
   const bool promised = time_target(workload) == 0 && d.packed_queries == 0 &&
                         d.weights_point == HEED_WEIGHTS_NONE && d.sum_columns == 0 && d.hard == 0 &&
-                        !workload.score_function && !ragged(workload.key_lengths);
+                        d.score == HEED_SCORE_DOT && !workload.score_function &&
+                        !ragged(workload.key_lengths);
   if (!promised || workload.name == workload.plain) return 0;
   const struct {
     bool given;

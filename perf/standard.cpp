@@ -24,6 +24,7 @@ const std::vector<std::string> kFormWorkloads = {
     "B1_H16_L1024_D64_hard",      "B1_H16_L1024_D64_score",
     "B1_H16_L1024_D64_sums",      "B1_H16_L1024_D64_weightrows16",
     "B1_H16_L1024_D64_weights",   "B1_H16_L1024_D64_dropout10",
+    "B1_H16_L1024_D64_leaky",     "B1_H16_L1024_D64_tanh",
 };
 
 const std::vector<std::string> kBackwardWorkloads = {

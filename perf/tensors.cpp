@@ -71,6 +71,8 @@ void add_to_scores(const Workload& w, oracle::Problem& p) {
   const auto heads = static_cast<double>(w.desc.query_heads);
   for (std::int64_t h = 1; h <= w.desc.query_heads; ++h) {  // slopes of the ALiBi paper
     if (w.alibi) p.slopes.numbers.push_back(std::exp2(-8 * static_cast<double>(h) / heads));
+    for (std::int64_t x = 0; w.desc.score == HEED_SCORE_ADDITIVE && x < w.desc.features; ++x)
+      p.score_weights.numbers.push_back(random.normal<double>());
     if (w.sinks) p.sinks.numbers.push_back(random.normal<double>());
   }
   if (w.score_function) p.function = kLaterKeys;

@@ -135,6 +135,16 @@ void say_softmax(nb::dict& call, const Desc& d) {
   if (d.hard != 0) call["hard"] = true;
 }
 
+template <class Desc>
+void say_score(nb::dict& call, const Desc& d) {
+  constexpr const char* kScores[] = {"dot", "sum", "additive"};
+  constexpr const char* kActivations[] = {"identity", "leaky_relu", "tanh"};
+  if (d.score == HEED_SCORE_DOT) return;
+  call["score"] = kScores[d.score];
+  call["activation"] = kActivations[d.activation];
+  if (d.activation == HEED_ACTIVATION_LEAKY_RELU) call["slope"] = d.slope;
+}
+
 /// What heed.attention takes beside query, key and value, after a run.
 void say_options(nb::dict& call, const Problem& p) {
   const heed_attention_desc& d = p.desc;
@@ -150,6 +160,8 @@ void say_options(nb::dict& call, const Problem& p) {
   if (p.bias) call["bias"] = array(*p.bias, {0, 1, 2, 3});
   add_some(call, "alibi_slopes", p.slopes.numbers);
   add_some(call, "sinks", p.sinks.numbers);
+  say_score(call, d);
+  if (d.score == HEED_SCORE_ADDITIVE) call["score_weights"] = p.score_weights.numbers;
   for (const IndexList& list : kIndexLists)
     if (list.indices != &Problem::block_table) add_some(call, list.name, p.*list.indices);
   if (d.packed_queries > 0) call["max_seqlen_q"] = d.query_length;
@@ -279,13 +291,7 @@ void say_graph(nb::dict& call, const GraphProblem& p) {
   if (!p.query) call["heads"] = p.desc.heads;
   say_softmax(call, p.desc);
   call["combine"] = name_of_combine(p.desc.combine);
-  constexpr const char* kScores[] = {"dot", "sum", "additive"};
-  constexpr const char* kActivations[] = {"identity", "leaky_relu", "tanh"};
-  if (p.desc.score != HEED_SCORE_DOT) {
-    call["score"] = kScores[p.desc.score];
-    call["activation"] = kActivations[p.desc.activation];
-    if (p.desc.activation == HEED_ACTIVATION_LEAKY_RELU) call["slope"] = p.desc.slope;
-  }
+  say_score(call, p.desc);
   say_dropout(call, p);
   if (p.desc.residual != 0) call["residual"] = true;
   if (p.desc.steps > 1) call["steps"] = p.desc.steps;

@@ -178,6 +178,7 @@ def multihead_backward(
     grad_alibi_slopes: bool | Array = False,
     grad_scale: bool = False,
     grad_temperature: bool = False,
+    grad_score_weights: bool | Array = False,
     accumulate: bool = False,
     score_gradient: Any = None,
     keep: Kept | None = None,

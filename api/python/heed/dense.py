@@ -34,6 +34,8 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
     """Attention: every query row's mean of the values, weighted by how its keys score.
 
         s     = scale * <q_i, k_j>
+              = scale * act(q_i + k_j)                    with score="sum"
+              = scale * <a_h, act(q_i + k_j)>             with score="additive"
         s     = softcap * tanh(s / softcap)               if softcap is given
         s     = s - alibi_slopes[h] * |i + offset - j|    if slopes are given
         s     = s + bias[b, h, i, j]                      if a bias is given
@@ -68,12 +70,16 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
         alignment: offset, where rows stand among the keys, for ``causal=True``, ``window`` and
             ``alibi_slopes``: ``"top_left"`` (0), ``"bottom_right"`` (keys - rows) or an int. Must
             be given for the last two without ``causal`` where rows and keys differ in number.
-        scale: of scores; ``1 / sqrt(features)`` unless given.
+        scale: of scores; ``1 / sqrt(features)`` unless given, 1 of other scores than ``"dot"``.
         softcap: bound of scores, above 0.
         alibi_slopes: ``[heads]``, how much scores lose by distance.
         sinks: ``[heads]``, logits that only take part in the denominator.
         temperature: above 0; infinity weighs all attended keys alike. 1 unless given.
         hard: weight 1 at the largest score, of equal ones at the first key.
+        score: how query and key make a score; with ``"sum"`` both have one feature.
+        activation: ``act``, of scores other than ``"dot"``; ``"leaky_relu"`` unless given.
+        slope: of leaky ReLU below 0; 0.2 unless given.
+        score_weights: ``a``, ``[heads * features]``, with ``score="additive"``.
         dropout: at least 0, less than 1: how likely a weight is dropped, in steps of 1 / 256; the
             others are divided by what is left, ``1 - dropout``. lse, weights and column sums do not
             know of it.
@@ -167,6 +173,7 @@ def plan(query: Array, key: Array, value: Array, **options: Unpack[ResultOptions
 class BackwardOptions(Options, GradientOptions, total=False):
     """What ``heed.attention_backward`` takes beside tensors."""
 
+    grad_score_weights: bool | Array
     score_gradient: Any
 
 
@@ -188,6 +195,7 @@ def attention_backward(
         grad_s_ij    = grad_z_ij / temperature, back through score function, bias, slopes, softcap
         grad_query_i = scale * sum over j of grad_s_ij k_j
         grad_key_j   = scale * sum over i of grad_s_ij q_i
+        (of other scores than "dot": scale * sum of grad_s_ij a_h act'(q_i + k_j))
 
     Probabilities are computed again from ``lse``: nothing of size rows times keys is kept. Rows
     that attend nothing, and keys that nobody attends, get exactly 0. Gradients are summed in

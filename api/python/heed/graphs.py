@@ -6,12 +6,10 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 from heed import _heed
 from heed._heed import Context, Graph, GraphAttentionPlan
 from heed.blocks import Matrix
-from heed.options import Array, ArrayT, named, spelled_out
+from heed.options import Activation, Array, ArrayT, Score, named, spelled_out
 from heed.results import GraphGradients, Result
 
 Combine: TypeAlias = Literal["concat", "weighted", "mean", "max"]
-Score: TypeAlias = Literal["dot", "sum", "additive"]
-Activation: TypeAlias = Literal["identity", "leaky_relu", "tanh"]
 
 
 class GraphOptions(TypedDict, total=False):

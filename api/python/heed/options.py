@@ -34,6 +34,8 @@ class SupportsDLPack(Protocol):
 Array: TypeAlias = Union[SupportsDLPack, "Buffer"]
 ArrayT = TypeVar("ArrayT", bound="SupportsDLPack | Buffer")
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+Score: TypeAlias = Literal["dot", "sum", "additive"]
+Activation: TypeAlias = Literal["identity", "leaky_relu", "tanh"]
 Point: TypeAlias = Literal["scores", "capped", "masked", "probabilities"]
 Start: TypeAlias = Literal["top_left", "bottom_right", "top-left", "bottom-right"]
 
@@ -113,6 +115,10 @@ class Options(ScoreOptions, total=False):
         Array | Sequence[int] | None,
         Row("leftpad_k cache_leftpad", "the first key of every item of the batch"),
     ]
+    score: Score
+    activation: Activation | None
+    slope: Annotated[float | None, Row("negative_slope")]
+    score_weights: Array | None
     cu_seqlens_q: Annotated[Array | Sequence[int] | None, Row("cu_seq_q cu_seqlens")]
     cu_seqlens_k: Annotated[Array | Sequence[int] | None, Row("cu_seq_k")]
     max_seqlen_q: Annotated[int | None, Row("max_q")]
@@ -178,7 +184,7 @@ _DEFAULTS = {
     "return_column_sums": False,
     **dict.fromkeys(("grad_query", "grad_key", "grad_value"), True),
     **dict.fromkeys(("grad_bias", "grad_sinks", "grad_alibi_slopes", "grad_scale"), False),
-    **dict.fromkeys(("grad_temperature", "accumulate"), False),
+    **dict.fromkeys(("grad_temperature", "grad_score_weights", "accumulate"), False),
     "combine": "concat",
     "placement": "contiguous",
     "queries": "split",

@@ -57,6 +57,7 @@ class Gradients(NamedTuple, Generic[ArrayT]):
     bias: ArrayT | None = None
     sinks: ArrayT | None = None
     alibi_slopes: ArrayT | None = None
+    score_weights: ArrayT | None = None
     scale: float | None = None
     temperature: float | None = None
 
@@ -78,6 +79,7 @@ class MultiheadGradients(NamedTuple, Generic[ArrayT]):
     bias: ArrayT | None = None
     sinks: ArrayT | None = None
     alibi_slopes: ArrayT | None = None
+    score_weights: ArrayT | None = None
     scale: float | None = None
     temperature: float | None = None
 

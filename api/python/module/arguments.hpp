@@ -90,10 +90,10 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
   DIFFERENTIABLE(head_weights, HEED_PROJECTS | kSetting)       \
   DIFFERENTIABLE(edge_data, kOfGraphs | kTensor)               \
   DIFFERENTIABLE(edge_bias, kOfGraphs | kTensor)               \
-  ARGUMENT(score, kOfGraphs | kSetting)                        \
-  ARGUMENT(activation, kOfGraphs | kSetting)                   \
-  ARGUMENT(slope, kOfGraphs | kSetting)                        \
-  DIFFERENTIABLE(score_weights, kOfGraphs | kSetting)          \
+  ARGUMENT(score, kOfAny | kSetting)                           \
+  ARGUMENT(activation, kOfAny | kSetting)                      \
+  ARGUMENT(slope, kOfAny | kSetting)                           \
+  DIFFERENTIABLE(score_weights, kOfAny | kSetting)             \
   ARGUMENT(residual, kOfGraphs | kSetting)                     \
   ARGUMENT(steps, kOfGraphs | kSetting)                        \
                                                                \

@@ -594,6 +594,35 @@ const void* read_reals(const char* name, nb::handle from, bool float64, std::int
   return float64 ? static_cast<const void*>(reals.doubles.data) : reals.singles.data;
 }
 
+const void* read_score(heed_attention_desc& desc, const Arguments& given, bool float64,
+                       std::int64_t heads, Reals& weights) {
+  if (given.score.is_valid())
+    desc.score = read_word("score", given.score, {"dot", "sum", "additive"});
+  const bool dot = desc.score == HEED_SCORE_DOT;
+  for (const auto& [name, one] :
+       {std::pair{"activation", given.activation}, std::pair{"slope", given.slope}})
+    if (dot && one.is_valid())
+      refuse("{} is given; only score=\"sum\" and score=\"additive\" have it", name);
+  if (!dot) desc.activation = HEED_ACTIVATION_LEAKY_RELU;
+  if (given.activation.is_valid())
+    desc.activation = read_word("activation", given.activation, {"identity", "leaky_relu", "tanh"});
+  const bool leaky = desc.activation == HEED_ACTIVATION_LEAKY_RELU;
+  if (given.slope.is_valid() && !leaky)
+    refuse("slope is given; only activation=\"leaky_relu\" has one");
+  constexpr double kOfGat = 0.2;
+  if (leaky) desc.slope = given.slope.is_valid() ? number("slope", given.slope) : kOfGat;
+  const bool additive = desc.score == HEED_SCORE_ADDITIVE;
+  if (given.score_weights.is_valid() != additive)
+    refuse(additive ? "score_weights is None; score=\"additive\" needs [heads * features]"
+                    : "score_weights is given; only score=\"additive\" has them");
+  if (desc.score == HEED_SCORE_SUM && desc.features != 1)
+    refuse("query and key have {} features; with score=\"sum\" they are one number per head",
+           desc.features);
+  const void* const read = read_reals("score_weights", given.score_weights, float64,
+                                      heads * desc.features, weights, "features of all heads");
+  return heads == 0 ? nullptr : read;
+}
+
 void read_scores(Call& call, const Arguments& given) {
   heed_attention_desc& desc = call.desc;
   heed_attention_args& args = call.args;
@@ -611,6 +640,8 @@ void read_scores(Call& call, const Arguments& given) {
   args.alibi_slopes = read_reals("alibi_slopes", given.alibi_slopes, call.float64(),
                                  desc.query_heads, call.alibi_slopes);
   args.sinks = read_reals("sinks", given.sinks, call.float64(), desc.query_heads, call.sinks);
+  args.score_weights =
+      read_score(desc, given, call.float64(), desc.query_heads, call.score_weights);
   std::tie(args.dropout_seed, args.dropout_offset) = read_seed(desc.dropout, given.seed);
 #define HEED_READ(name, uses)                                                        \
   if (given.name.is_valid())                                                         \

@@ -110,6 +110,7 @@ struct Call {
   Vector<float> value_scale;
   Reals alibi_slopes;
   Reals sinks;
+  Reals score_weights;
 #define HEED_MEMBER(name, uses) Vector<std::int32_t> name;
   HEED_PER_SEQUENCE(HEED_MEMBER)
 #undef HEED_MEMBER
@@ -181,6 +182,11 @@ std::pair<std::uint64_t, std::uint64_t> read_seed(double dropout, nb::handle fro
 /// scale, softcap, temperature, hard and dropout, of attention or of attention over a graph.
 template <class Desc>
 void read_softmax(Desc& desc, const Arguments& given);
+
+/// score, activation, slope and score_weights: leaky ReLU of slope 0.2, as GAT and GATv2 have it,
+/// unless something else is said. Returns the weights of features.
+const void* read_score(heed_attention_desc& desc, const Arguments& given, bool float64,
+                       std::int64_t heads, Reals& weights);
 
 /// What is given back beside out.
 void add_outputs_beside_out(Call& call, const Arguments& given);

@@ -127,11 +127,11 @@ void Gradients::add_bias(const Operand& operand, const Call& call) {
   set_layout(operand, score_layout(operand.gradient, gradient.form(), call));
 }
 
-void Gradients::add_heads(const Operand& operand, const void* given, const Call& call) {
+void Gradients::add_given(const Operand& operand, const void* given, std::int64_t count) {
   const nb::handle how = wanted(operand, false);
   if (how.is_valid() && given == nullptr)
     refuse("{} is wanted, but no {} are given", operand.gradient, operand.name);
-  add_reals(operand, how, call.desc.query_heads);
+  add_reals(operand, how, count);
 }
 
 void Gradients::add_number(const Operand& operand) {

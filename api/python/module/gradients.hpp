@@ -86,8 +86,11 @@ class Gradients {
     Operand bias = HEED_GRADIENT(typename Api, bias);
     bias.grad_layout = offsetof(typename Api::BackwardDesc, grad_bias);
     add_bias(bias, call);
-    add_heads(HEED_GRADIENT(typename Api, sinks), call.args.sinks, call);
-    add_heads(HEED_GRADIENT(typename Api, alibi_slopes), call.args.alibi_slopes, call);
+    const std::int64_t heads = call.desc.query_heads;
+    add_given(HEED_GRADIENT(typename Api, sinks), call.args.sinks, heads);
+    add_given(HEED_GRADIENT(typename Api, alibi_slopes), call.args.alibi_slopes, heads);
+    add_given(HEED_GRADIENT(typename Api, score_weights), call.args.score_weights,
+              heads * call.desc.features);
     add_number(HEED_GRADIENT(typename Api, scale));
     add_number(HEED_GRADIENT(typename Api, temperature));
   }
@@ -110,7 +113,8 @@ class Gradients {
   void check_type(const char* name, const Form& form) const;
   Gradient& make(const char* name, nb::handle wanted, const Form& form, bool zeroed);
   void add_bias(const Operand& operand, const Call& call);
-  void add_heads(const Operand& operand, const void* given, const Call& call);
+  /// The gradient of so many numbers, which may not have been given.
+  void add_given(const Operand& operand, const void* given, std::int64_t count);
   void add_number(const Operand& operand);
   nb::object handed(const Gradient& gradient, nb::handle like) const;
 

@@ -303,36 +303,6 @@ void read_settings(GraphCall& call, const Arguments& given) {
            desc.width, desc.residual != 0 ? "residual" : "steps above 1", row);
 }
 
-/// Leaky ReLU of slope 0.2, as GAT and GATv2 have it, unless something else is said.
-void read_score(GraphCall& call, const Arguments& given) {
-  heed_graph_attention_desc& desc = call.desc;
-  if (given.score.is_valid())
-    desc.score = read_word("score", given.score, {"dot", "sum", "additive"});
-  const bool dot = desc.score == HEED_SCORE_DOT;
-  for (const auto& [name, one] :
-       {std::pair{"activation", given.activation}, std::pair{"slope", given.slope}})
-    if (dot && one.is_valid())
-      refuse("{} is given; only score=\"sum\" and score=\"additive\" have it", name);
-  if (!dot) desc.activation = HEED_ACTIVATION_LEAKY_RELU;
-  if (given.activation.is_valid())
-    desc.activation = read_word("activation", given.activation, {"identity", "leaky_relu", "tanh"});
-  const bool leaky = desc.activation == HEED_ACTIVATION_LEAKY_RELU;
-  if (given.slope.is_valid() && !leaky)
-    refuse("slope is given; only activation=\"leaky_relu\" has one");
-  constexpr double kOfGat = 0.2;
-  if (leaky) desc.slope = given.slope.is_valid() ? number("slope", given.slope) : kOfGat;
-  const bool additive = desc.score == HEED_SCORE_ADDITIVE;
-  if (given.score_weights.is_valid() != additive)
-    refuse(additive ? "score_weights is None; score=\"additive\" needs [heads * features]"
-                    : "score_weights is given; only score=\"additive\" has them");
-  if (desc.score == HEED_SCORE_SUM && desc.features != 1)
-    refuse("query and key have {} features; with score=\"sum\" they are one number per head",
-           desc.features);
-  call.args.score_weights =
-      read_reals("score_weights", given.score_weights, call.float64, desc.heads * desc.features,
-                 call.score_weights, "features of all heads");
-}
-
 }  // namespace
 
 heed_layout heads_layout(const Form& form) {
@@ -361,7 +331,12 @@ void GraphCall::read(const Arguments& given, const heed_graph_info& sizes) {
   read_settings(*this, given);
   args.head_weights =
       read_head_weights(desc.combine, given.head_weights, float64, desc.heads, head_weights);
-  read_score(*this, given);
+  heed_attention_desc scores = HEED_ATTENTION_DESC_INIT;
+  scores.features = desc.features;
+  args.score_weights = read_score(scores, given, float64, desc.heads, score_weights);
+  desc.score = scores.score;
+  desc.activation = scores.activation;
+  desc.slope = scores.slope;
   std::tie(args.dropout_seed, args.dropout_offset) = read_seed(desc.dropout, given.seed);
 }
 
