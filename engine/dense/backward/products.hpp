@@ -104,6 +104,10 @@ class Products {
       std::fill_n(of_query, 2 * features * panel.pitch, Real{0});
       *panel.summed = Summed::kKeys;
     }
+    // Keys sum over lanes: those of no row have any gradient, where a key is not finite.
+    for (std::size_t j = 0; panel.rows < panel.pitch && j < block.keys; ++j)
+      std::fill(panel.gradients + j * panel.pitch + panel.rows,
+                panel.gradients + (j + 1) * panel.pitch, Real{0});
     const RowsView<Real> keys = from_row(tile.key, block.begin - tile.begin);
     each_columns(on_.kernels.panels, features, [&](const Columns& some) {
       const std::size_t first = some.first * panel.pitch;
