@@ -15,6 +15,10 @@ Two lines each:
     together    forward and backward, as a step of training runs them
     alone       backward alone, of what one forward run has left
 
+With --layer whole layers are compared, projections included: heed.pyg's and PyTorch Geometric's of
+that name with the same parameters, on data of 64 numbers per node. Their gradients are those of data
+and all parameters.
+
 A workload shows "-" where PyTorch Geometric would need more memory than there is: it holds some
 rows for every edge.
 """
@@ -118,6 +122,31 @@ class HeedGraph:
         return self.grads
 
 
+class Layer:
+    """A whole layer, of heed.pyg or of PyTorch Geometric; `like` is one with the same parameters."""
+
+    WIDTH = 64
+
+    def __init__(self, torch, layers, kind, shape, edges, learns, like=None):
+        self.torch, self.learns = torch, learns
+        self.conv = getattr(layers, kind)(self.WIDTH, shape.features, heads=shape.heads)
+        if like:
+            self.conv.load_state_dict(like.conv.state_dict())
+        self.edges = torch.from_numpy(numpy.stack(edges))
+        data = numpy.random.default_rng(2).standard_normal((shape.nodes, self.WIDTH), dtype=numpy.float32)
+        self.data = torch.from_numpy(data).requires_grad_(learns)
+
+    def forward(self):
+        with self.torch.inference_mode(not self.learns):
+            self.out = self.conv(self.data, self.edges)
+        return self.out.detach().numpy()
+
+    def backward(self):
+        leaves = [self.data, *self.conv.parameters()]
+        grads = self.torch.autograd.grad(self.out, leaves, self.torch.ones_like(self.out), retain_graph=True)
+        return [grad.numpy() for grad in grads]
+
+
 class PyTorchGeometric:
     """The messages of a TransformerConv, passed."""
 
@@ -157,12 +186,15 @@ def compare(heed, torch, geometric, table, name, options):
     shape = GraphShape(name)
     random = numpy.random.default_rng(1)
     edges, tensors = shape.edges(random), shape.tensors(random)
-    ours = HeedGraph(heed, options.threads, shape, edges, tensors, options.backward)
+    how = options.layer, shape, edges, options.backward
+    ours = (Layer(torch, heed.pyg, *how) if options.layer else
+            HeedGraph(heed, options.threads, shape, edges, tensors, options.backward))
     rows = TRAINING_ROWS_PER_EDGE if options.backward else ROWS_PER_EDGE
     needed = rows * len(edges[0]) * shape.heads * shape.features * 4
     peer = None
     if needed < 0.9 * available_bytes():
-        peer = PyTorchGeometric(torch, geometric, shape, edges, tensors, options.backward)
+        peer = (Layer(torch, geometric.nn, *how, like=ours) if options.layer else
+                PyTorchGeometric(torch, geometric, shape, edges, tensors, options.backward))
     else:
         print(f"PyG would need {needed / 2**30:.1f} GiB for {name}")
     mine = [ours.forward(), *(ours.backward() if options.backward else ())]
@@ -181,9 +213,13 @@ def main():
     parser = parser_of(__doc__)
     parser.add_argument("--backward", action="store_true",
                         help="gradients: together with the forward run, and alone")
+    parser.add_argument("--layer", choices=("GATConv", "GATv2Conv", "TransformerConv"),
+                        help="whole layers, with their projections")
     options = parser.parse_args()
     torch, geometric, heed, _ = imported("torch", "torch_geometric", "heed", "torch_geometric.nn")
     torch.set_num_threads(options.threads)
+    if options.layer:
+        imported("heed.pyg")
     print(f"heed {heed.__version__}, torch_geometric {geometric.__version__} on torch {torch.__version__}")
     table = Table(["heed", "PyG"], options.threads, options.repetitions, width=38)
     for_each(options.workload or WORKLOADS,
