@@ -217,6 +217,8 @@ MUTANTS = [
            "std::copy_n(split_sums<Real>(step, hub.first_split + k), count, to);"),
     Mutant("additive-none", "what has no gradient makes a key's NaN", KERNELS,
            "of_keys[i] = xsimd::select(none, zero, moved * a);", "of_keys[i] = moved * a;"),
+    Mutant("additive-lanes", "lanes without a row take part in gradients of keys", DENSE,
+           "panel.rows < panel.pitch && j < block.keys", "false && j < block.keys"),
     Mutant("additive-heads", "weights of features have the gradients of the latest split alone", DENSE,
            "to[static_cast<std::size_t>(head - rows_.pack.head) * features + x] += sum;",
            "to[static_cast<std::size_t>(head - rows_.pack.head) * features + x] = sum;"),
