@@ -146,7 +146,7 @@ Vector<std::int64_t> read_positions(nb::handle from, std::int64_t batch, std::in
            shape_text(shape + 2 - axes, axes), rows, batch, rows);
   given.count = batch * rows;
   const bool one = given.rows == 1;
-  if (one ? batch == 1 : given.stride == rows) return std::move(given);
+  if (one ? batch == 1 : given.stride == rows) return Vector<std::int64_t>(std::move(given));
   std::vector<std::int64_t> copy;
   for (std::int64_t b = 0; b < batch; ++b) {
     const std::int64_t* const row = given.data + (one ? 0 : b * given.stride);
@@ -154,7 +154,7 @@ Vector<std::int64_t> read_positions(nb::handle from, std::int64_t batch, std::in
   }
   given.copy = std::move(copy);
   given.data = given.copy.data();
-  return std::move(given);
+  return Vector<std::int64_t>(std::move(given));
 }
 
 Rotary read_rotary(nb::handle pairs, nb::handle base, nb::handle features, nb::handle cosines,
