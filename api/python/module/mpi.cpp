@@ -401,7 +401,10 @@ nb::object gradients_of(MpiPart& part, const MpiLibrary& library, const nb::tupl
   desc.grad_key = back->desc.grad_key;
   desc.grad_value = back->desc.grad_value;
   desc.grad_bias = back->desc.grad_bias;
-  desc.gradients = back->gradients.bits();  // heed_mpi_gradients has their order
+  // heed_mpi_gradients has their order, without score_weights, which come before the numbers.
+  constexpr std::uint32_t kBefore = HEED_MPI_GRAD_SCALE - 1;
+  const std::uint32_t wanted = back->gradients.bits();
+  desc.gradients = (wanted & kBefore) | (wanted >> 1U & ~kBefore);
   // Of nothing C would take the usual ones.
   if (desc.gradients != 0)
     library.call_over(Communicator(over), library.heed_mpi_attention_backward, part.context.get(),
