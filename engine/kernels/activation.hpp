@@ -27,14 +27,16 @@ HEED_INLINE Activated<V> activated(V z, V slope) {
   }
 }
 
-/// So many keys side by side make as many sums that do not wait for each other.
-inline constexpr std::size_t kActivatedKeys = 4;
+/// So many keys side by side make as many sums that do not wait for each other; of double fewer,
+/// for their code.
+template <class V>
+inline constexpr std::size_t kActivatedKeys = kIsFloat<V> ? 4 : 2;
 
 /// Scores of keys [j, j + n), or of fewer that are `left`, whose last one is repeated.
 template <bool kTanh, class V, class Real = RealOf<V>>
 HEED_INLINE void score_keys(const RowsView<Real>& key, std::size_t j, std::size_t left,
                             const ActivatedPanel<Real>& panel, std::size_t pitch, Real* scores) {
-  constexpr std::size_t n = kActivatedKeys;
+  constexpr std::size_t n = kActivatedKeys<V>;
   const V slope(panel.act.slope);
   const Real* rows[n];
   V sums[n];
@@ -62,7 +64,7 @@ template <class V, class Real = RealOf<V>>
                                        Real* scores) {
   const std::size_t pitch = vectors * kLanes<V>;
   for (std::size_t w = 0; w < vectors; ++w) {
-    for (std::size_t j = keys.begin[w]; j < keys.end[w]; j += kActivatedKeys) {
+    for (std::size_t j = keys.begin[w]; j < keys.end[w]; j += kActivatedKeys<V>) {
       if (panel.act.tanh)
         score_keys<true, V>(key, j, keys.end[w] - j, panel, pitch, scores);
       else

@@ -132,42 +132,31 @@ HEED_INLINE void transpose_bytes(const std::uint8_t* const* rows, std::size_t pr
 }
 
 /// Transposes the bytes of sizeof(Real) keys at once; then each key tests its byte of the numbers.
-template <class V, class Real = RealOf<V>>
-HEED_INLINE void mask_rows_at(Real* scores, std::size_t pitch, std::size_t keys,
-                              const std::uint8_t* const* rows, std::size_t row_count) {
-  constexpr std::size_t n = kLanes<V>;
-  constexpr std::size_t bytes = sizeof(Real);
-  const V excluded(-kInfinity<Real>);
-  for (std::size_t r0 = 0; r0 < row_count; r0 += n) {
-    for (std::size_t j = 0; j < keys; j += n * bytes) {
-      V square[n];
-      transpose_bytes<V>(rows + r0, row_count - r0, j, keys, square);
-      unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
-        unroll<bytes>([&](auto b) HEED_INLINE_LAMBDA {
-          if (j + i * bytes + b >= keys) return;
-          Real* const at = scores + (j + i * bytes + b) * pitch + r0;
-          store<V>(at, xsimd::select(byte_is_zero<b>(square[i]), excluded, load<V>(at)));
-        });
-      });
-    }
-  }
-}
-
-template <class V, class Real = RealOf<V>>
-[[gnu::noinline]] void mask_rows_to(Real* scores, std::size_t pitch, std::size_t keys,
-                                    const std::uint8_t* const* rows, std::size_t row_count) {
-  mask_rows_at<V>(scores, pitch, keys, rows, row_count);
-}
-
-/// A pitch that is known saves 1.5 % of the time of attention with a mask, and for double costs
-/// more code than that is worth.
+/// Of double that would be much code for little: score by score.
 template <class V, std::size_t W, class Real = RealOf<V>>
 void mask_rows(Real* scores, std::size_t keys, const std::uint8_t* const* rows,
                std::size_t row_count) {
-  if constexpr (kIsFloat<V>) {
-    mask_rows_at<V>(scores, W * kLanes<V>, keys, rows, row_count);
+  constexpr std::size_t n = kLanes<V>;
+  constexpr std::size_t bytes = sizeof(Real);
+  if constexpr (!kIsFloat<V>) {
+    for (std::size_t r = 0; r < row_count; ++r)
+      for (std::size_t j = 0; j < keys; ++j)
+        if (rows[r][j] == 0) scores[j * W * n + r] = -kInfinity<Real>;
   } else {
-    mask_rows_to<V>(scores, W * kLanes<V>, keys, rows, row_count);
+    const V excluded(-kInfinity<Real>);
+    for (std::size_t r0 = 0; r0 < row_count; r0 += n) {
+      for (std::size_t j = 0; j < keys; j += n * bytes) {
+        V square[n];
+        transpose_bytes<V>(rows + r0, row_count - r0, j, keys, square);
+        unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
+          unroll<bytes>([&](auto b) HEED_INLINE_LAMBDA {
+            if (j + i * bytes + b >= keys) return;
+            Real* const at = scores + (j + i * bytes + b) * W * n + r0;
+            store<V>(at, xsimd::select(byte_is_zero<b>(square[i]), excluded, load<V>(at)));
+          });
+        });
+      }
+    }
   }
 }
 
