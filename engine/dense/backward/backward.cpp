@@ -68,23 +68,6 @@ void write_numbers(const heed_attention_backward_plan& plan, const BackwardArgs&
   write(given.grad_temperature, 0, -all.temperature / p.temperature);
 }
 
-/// The gradients of weights of features: the sums of all splits of all batches, in order.
-template <class Real>
-void write_score_weights(const heed_attention_backward_plan& plan, const double* sums, void* to) {
-  const Problem& p = plan.problem.attention;
-  const std::int64_t of_pack = plan.attention.pack_heads * p.features;
-  for (std::int64_t at = 0; to != nullptr && at < p.query_heads * p.features; ++at) {
-    double sum = 0;
-    for (std::int64_t b = 0; b < p.batch; ++b)
-      for (std::int64_t s = 0; s < plan.splits; ++s)
-        sum += sums[((b * plan.attention.packs() + at / of_pack) * plan.splits + s) * of_pack +
-                    at % of_pack];
-    Real& number = static_cast<Real*>(to)[at];
-    number = static_cast<Real>(sum * p.scale / p.temperature +
-                               (plan.problem.accumulate ? double{number} : 0));
-  }
-}
-
 template <class Real>
 class Backward {
  public:
@@ -145,6 +128,25 @@ class Backward {
       const Sequence sequence = sequence_of(problem_, args_.attention, b);
       for (std::int64_t head = 0; head < problem_.key_heads; ++head)
         write_keys(sequence, head, nullptr, 0, 0, all_keys_of(sequence), slab);
+    }
+  }
+
+  /// Shorter sequences have fewer splits, whose sums stay 0.
+  void begin_score_weights() const {
+    if (!problem_.is_product()) std::fill(score_sums_of(0, 0), score_sums_of(plan_.packs, 0), 0.0);
+  }
+
+  /// The gradients of weights of features: the sums of all splits of all batches, in order.
+  void write_score_weights() const {
+    auto* const to = static_cast<Real*>(args_.given.grad_score_weights);
+    if (to == nullptr) return;
+    const std::int64_t of_pack = plan_.attention.pack_heads * problem_.features;
+    for (std::int64_t at = 0; at < problem_.query_heads * problem_.features; ++at) {
+      double sum = 0;
+      for (std::int64_t pack = at / of_pack; pack < plan_.packs; pack += plan_.attention.packs())
+        for (std::int64_t s = 0; s < plan_.splits; ++s) sum += score_sums_of(pack, s)[at % of_pack];
+      to[at] = static_cast<Real>(sum * problem_.scale / problem_.temperature +
+                                 (plan_.problem.accumulate ? double{to[at]} : 0));
     }
   }
 
@@ -327,12 +329,7 @@ void run_plan(const heed_attention_backward_plan& plan, const heed_attention_bac
     const BiasTiling tiling(plan);
     const std::int64_t tiles = args.given.grad_bias != nullptr ? tiling.tiles() : 0;
     const bool own = tiling.is_own();
-    auto* const score_sums = reinterpret_cast<double*>(space + plan.score_sums);
-    if (!plan.problem.attention.is_product())
-      std::fill_n(
-          score_sums,
-          plan.packs * plan.splits * plan.attention.pack_heads * plan.problem.attention.features,
-          0.0);
+    backward.begin_score_weights();
     if (own) each(tiles, [&](std::int64_t tile, std::byte* slab) { bias(tile, slab).clear(); });
     if (plan.problem.attention.query_heads == 0 && plan.bytes > 0) backward.write_unattended(space);
     if (plan.apart) {
@@ -356,7 +353,7 @@ void run_plan(const heed_attention_backward_plan& plan, const heed_attention_bac
       each(tiles, [&](std::int64_t tile, std::byte* slab) { bias(tile, slab).add(); });
     }
     write_numbers<Real>(plan, args, reinterpret_cast<const RowTerms*>(space + plan.terms));
-    write_score_weights<Real>(plan, score_sums, args.given.grad_score_weights);
+    backward.write_score_weights();
   });
 }
 
