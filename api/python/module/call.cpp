@@ -594,8 +594,9 @@ const void* read_reals(const char* name, nb::handle from, bool float64, std::int
   return float64 ? static_cast<const void*>(reals.doubles.data) : reals.singles.data;
 }
 
-const void* read_score(heed_attention_desc& desc, const Arguments& given, bool float64,
-                       std::int64_t heads, Reals& weights) {
+template <class Desc>
+const void* read_score(Desc& desc, const Arguments& given, bool float64, std::int64_t heads,
+                       Reals& weights) {
   if (given.score.is_valid())
     desc.score = read_word("score", given.score, {"dot", "sum", "additive"});
   const bool dot = desc.score == HEED_SCORE_DOT;
@@ -622,6 +623,10 @@ const void* read_score(heed_attention_desc& desc, const Arguments& given, bool f
                                       heads * desc.features, weights, "features of all heads");
   return heads == 0 ? nullptr : read;
 }
+
+template const void* read_score(heed_attention_desc&, const Arguments&, bool, std::int64_t, Reals&);
+template const void* read_score(heed_graph_attention_desc&, const Arguments&, bool, std::int64_t,
+                                Reals&);
 
 void read_scores(Call& call, const Arguments& given) {
   heed_attention_desc& desc = call.desc;

@@ -185,8 +185,9 @@ void read_softmax(Desc& desc, const Arguments& given);
 
 /// score, activation, slope and score_weights: leaky ReLU of slope 0.2, as GAT and GATv2 have it,
 /// unless something else is said. Returns the weights of features.
-const void* read_score(heed_attention_desc& desc, const Arguments& given, bool float64,
-                       std::int64_t heads, Reals& weights);
+template <class Desc>
+const void* read_score(Desc& desc, const Arguments& given, bool float64, std::int64_t heads,
+                       Reals& weights);
 
 /// What is given back beside out.
 void add_outputs_beside_out(Call& call, const Arguments& given);

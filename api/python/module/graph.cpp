@@ -331,12 +331,7 @@ void GraphCall::read(const Arguments& given, const heed_graph_info& sizes) {
   read_settings(*this, given);
   args.head_weights =
       read_head_weights(desc.combine, given.head_weights, float64, desc.heads, head_weights);
-  heed_attention_desc scores = HEED_ATTENTION_DESC_INIT;
-  scores.features = desc.features;
-  args.score_weights = read_score(scores, given, float64, desc.heads, score_weights);
-  desc.score = scores.score;
-  desc.activation = scores.activation;
-  desc.slope = scores.slope;
+  args.score_weights = read_score(desc, given, float64, desc.heads, score_weights);
   std::tie(args.dropout_seed, args.dropout_offset) = read_seed(desc.dropout, given.seed);
 }
 
