@@ -363,10 +363,12 @@ typedef enum heed_weights_point {
  * the rows that attend it NaN, as of products; beside an infinity nothing is promised of their
  * results. */
 typedef enum heed_score {
-  HEED_SCORE_DOT = 0,     /* <q, k> */
-  HEED_SCORE_SUM = 1,     /* act(q + k), one number per head: GAT, Velickovic et al. 2018 */
-  HEED_SCORE_ADDITIVE = 2 /* sum over f of a_f act(q_f + k_f): Bahdanau et al. 2015, and GATv2,
-                             Brody et al. 2022 */
+  HEED_SCORE_DOT = 0,      /* <q, k> */
+  HEED_SCORE_SUM = 1,      /* act(q + k), one number per head: GAT, Velickovic et al. 2018 */
+  HEED_SCORE_ADDITIVE = 2, /* sum over f of a_f act(q_f + k_f): Bahdanau et al. 2015, and GATv2,
+                              Brody et al. 2022 */
+  HEED_SCORE_COSINE = 3    /* a <q, k> / (|q| |k|), a number per head: Luo et al. 2018, and Swin v2,
+                              Liu et al. 2022. A length below 1e-12 counts as that */
 } heed_score;
 
 /* act(x) of such scores. */
@@ -386,6 +388,7 @@ typedef enum heed_activation {
  *   s     = scale * <q_i, k_j>
  *         = scale * act(q_i + k_j)                    with HEED_SCORE_SUM
  *         = scale * <a_h, act(q_i + k_j)>             with HEED_SCORE_ADDITIVE, act of each feature
+ *         = scale * a_h * <q_i, k_j> / (|q_i| |k_j|)  with HEED_SCORE_COSINE
  *   s     = softcap * tanh(s / softcap)               if softcap is given
  *   s     = s - alibi_slopes[h] * |i + offset - j|    if slopes are given
  *   s     = s + bias[b, h, i, j]                      if a bias is given
@@ -485,7 +488,7 @@ typedef struct heed_attention_desc {
   double dropout;           /* 0 to less than 1, of which the multiple of 1 / 256 nearest to it is
                                used, at least 1 / 256 and at most 255 / 256; 0: none; not with hard */
   uint32_t score;           /* heed_score; with HEED_SCORE_SUM features is 1 */
-  uint32_t activation;      /* heed_activation; 0 with HEED_SCORE_DOT */
+  uint32_t activation;      /* heed_activation; 0 with HEED_SCORE_DOT and HEED_SCORE_COSINE */
   double slope;             /* of HEED_ACTIVATION_LEAKY_RELU: finite; GAT has 0.2. Else 0 */
 } heed_attention_desc;
 #define HEED_LAYOUT_INIT \
@@ -564,7 +567,9 @@ typedef struct heed_attention_args {
   const int64_t* dropout_origin; /* [4], the place in a larger problem at which this one begins:
                                     batch, query head, row and key, each 0 to 2^40; only with
                                     desc.dropout. NULL: 0 */
-  const void* score_weights; /* a: Real [query_heads, features]; only with HEED_SCORE_ADDITIVE */
+  const void*
+      score_weights; /* a: Real [query_heads, features] with HEED_SCORE_ADDITIVE, and
+                        [query_heads], or NULL for ones, with HEED_SCORE_COSINE; else NULL */
 } heed_attention_args;
 #define HEED_ATTENTION_ARGS_INIT                                                                  \
   {                                                                                               \
@@ -640,8 +645,9 @@ typedef void (*heed_score_gradient)(void* user, const heed_score_tile* tile, voi
  *                  softcap (times 1 - tanh^2) to the product <q_i, k_j>
  *   grad_query_i = scale * sum over j of grad_s_ij key_j
  *   grad_key_j   = scale * sum over i of grad_s_ij query_i
- *   (of other scores than HEED_SCORE_DOT both are scale * sum of grad_s_ij a act'(query_i + key_j),
- *   and grad_score_weights_h = scale * sum over i and j of grad_s_ij act(query_i + key_j))
+ *   (of sums and additive scores both are scale * sum of grad_s_ij a act'(query_i + key_j), and
+ *   grad_score_weights_h = scale * sum over i and j of grad_s_ij act(query_i + key_j); of cosines
+ *   all three are those of scale a_h <query_i, key_j> / (|query_i| |key_j|))
  *
  * and with dropout grad_value_j = sum over i of m_ij p_ij grad_out_i / (1 - dropout), grad_z_ij =
  * p_ij (m_ij <grad_out_i, value_j> / (1 - dropout) - delta_i), m_ij being 0 where the pair was
@@ -698,7 +704,7 @@ typedef struct heed_attention_backward_args {
   void* grad_scale;                   /* Real: one number, of the scale in use */
   void* grad_temperature;             /* Real: one number, of the temperature in use */
   heed_score_gradient score_gradient; /* with a score function, and only then */
-  void* grad_score_weights;           /* Real [query_heads, features], with score_weights */
+  void* grad_score_weights;           /* as score_weights, and only with them */
 } heed_attention_backward_args;
 #define HEED_ATTENTION_BACKWARD_ARGS_INIT                                                        \
   {                                                                                              \
@@ -1411,6 +1417,7 @@ typedef enum heed_graph_inputs {
  *   s_e   = scale * <q_n, k_m + edge_k_e>             for every edge e from m to n
  *         = scale * act(q_n + k_m + edge_k_e)         with HEED_SCORE_SUM
  *         = scale * <a, act(q_n + k_m + edge_k_e)>    with HEED_SCORE_ADDITIVE, act of each feature
+ *         = scale * a * <q_n, k_m> / (|q_n| |k_m|)    with HEED_SCORE_COSINE, without edge_k
  *   s_e   = softcap * tanh(s_e / softcap)             if softcap is given
  *   s_e   = s_e + edge_bias[e]                        if a bias is given; -inf leaves the edge out
  *   p_e   = softmax(s_e / temperature)                over the edges into n
@@ -1424,7 +1431,7 @@ typedef enum heed_graph_inputs {
  *   W_query, W_key [width, heads * features]  W_value [width, heads * value_features]
  *              one each, or one per node; q = data W_query + b_query and so on
  *   edge_k = edge_data W_edge_key    edge_v = edge_data W_edge_value
- *   a          [heads, features], score_weights
+ *   a          [heads, features], with HEED_SCORE_COSINE [heads]; score_weights
  *   edge_data  [edges given, edge_width]
  *   W_edge_key [edge_width, heads * features]  W_edge_value [edge_width, heads * value_features]
  *   out        [nodes, heads, value_features]; if not concatenated [nodes, value_features]
@@ -1515,9 +1522,10 @@ typedef struct heed_graph_attention_args {
   void* out;                /* may be data where layout and type are the same */
   void* lse;                /* of the last step; NULL: not wanted */
   void* weights;            /* of the last step; NULL: not wanted */
-  const void* score_weights;    /* Real [heads, features], a; only with HEED_SCORE_ADDITIVE */
-  uint64_t dropout_seed;        /* any; only with desc.dropout, else 0 */
-  uint64_t dropout_offset;      /* any, another for every call of a seed; likewise */
+  const void*
+      score_weights;       /* Real, a: see above; NULL without, or for ones of HEED_SCORE_COSINE */
+  uint64_t dropout_seed;   /* any; only with desc.dropout, else 0 */
+  uint64_t dropout_offset; /* any, another for every call of a seed; likewise */
   const int64_t* dropout_edges; /* [edges given], the number of each in a larger graph; only with
                                    desc.dropout. NULL: 0, 1, 2, ... */
 } heed_graph_attention_args;
@@ -1679,7 +1687,7 @@ typedef struct heed_graph_attention_backward_args {
   void* grad_w_edge_value;  /* with w_edge_value, apart from it even where both are one matrix */
   void* grad_edge_bias;     /* with edge_bias */
   void* grad_head_weights;  /* Real [heads], with head_weights */
-  void* grad_score_weights; /* Real [heads, features], with score_weights */
+  void* grad_score_weights; /* as score_weights, and only with them */
 } heed_graph_attention_backward_args;
 #define HEED_GRAPH_ATTENTION_BACKWARD_ARGS_INIT                                                  \
   {                                                                                              \

@@ -13,7 +13,7 @@ const char* const kWorkloadGrammar =
     "  [_Dv<value features>][_layers<n>][_causal|_causalTL|_causalBR]\n"
     "  [_window<n>|[_left<n>][_right<n>]][_keys<n>|_ragged|_packed][_pages<n>[_nhd]]\n"
     "  [_mask|_headmask|_keymask][_bias|_headbias][_softcap<n>][_alibi][_score][_sink][_hard]\n"
-    "  [_leaky|_tanh: additive scores]\n"
+    "  [_leaky|_tanh: additive scores] [_cosine]\n"
     "  [_dropout<percent>][_bf16|_f16|_f64|_i8|_f8][_lse][_weights|_weightrows<n>][_sums]\n"
     "  [_W<width>[_nobias][_raw]]";
 
@@ -30,16 +30,17 @@ const Grammar kGrammar = {
     kWorkloadGrammar,
     {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv", "layers", "W"},
     {"keys", "window", "left", "right", "softcap", "dropout", "weightrows", "pages"},
-    {"leaky",   "tanh", "causal",   "causalTL", "causalBR", "ragged", "packed", "mask", "headmask",
-     "keymask", "bias", "headbias", "alibi",    "score",    "sink",   "hard",   "bf16", "f16",
-     "f64",     "lse",  "weights",  "sums",     "nobias",   "raw",    "nhd",    "i8",   "f8"},
+    {"leaky",   "tanh", "cosine",   "causal",  "causalTL", "causalBR", "ragged",
+     "packed",  "mask", "headmask", "keymask", "bias",     "headbias", "alibi",
+     "score",   "sink", "hard",     "bf16",    "f16",      "f64",      "lse",
+     "weights", "sums", "nobias",   "raw",     "nhd",      "i8",       "f8"},
     {
         {"causal", "causalTL", "causalBR"},
         {"mask", "headmask", "keymask"},
         {"bias", "headbias"},
         {"bf16", "f16", "f64", "i8", "f8"},
         {"weights", "weightrows"},
-        {"leaky", "tanh"},
+        {"leaky", "tanh", "cosine"},
         {"window", "left"},
         {"window", "right"},
         {"keys", "ragged", "packed"},
@@ -260,6 +261,7 @@ Workload parse_workload(const std::string& name) {
     desc.activation = parts.has("tanh") ? HEED_ACTIVATION_TANH : HEED_ACTIVATION_LEAKY_RELU;
     desc.slope = parts.has("leaky") ? 0.2 : 0;
   }
+  if (parts.has("cosine")) desc.score = HEED_SCORE_COSINE;
   desc.dropout = static_cast<double>(parts.number("dropout", 0)) / 100;
   if (desc.dropout >= 1) parts.reject("a dropout of n percent is below 100");
   const std::int64_t keys = parts.number("keys", 0);

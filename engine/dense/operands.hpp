@@ -75,7 +75,7 @@ inline Axes sequence_axes(const Problem& p) { return vector_axes(p.batch); }
 inline Axes offset_axes(const Problem& p) { return vector_axes(p.batch + 1); }
 inline Axes head_axes(const Problem& p) { return vector_axes(p.query_heads); }
 inline Axes score_weight_axes(const Problem& p) {
-  return vector_axes((Size(p.query_heads) * p.features).value());
+  return vector_axes((Size(p.query_heads) * weights_of_head(p)).value());
 }
 inline Axes listed_axes(const Problem& p) { return vector_axes(p.weight_rows); }
 inline Axes origin_axes(const Problem&) { return vector_axes(4); }

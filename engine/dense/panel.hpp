@@ -13,6 +13,7 @@
 #include "engine/runtime/sizes.hpp"
 #include "engine/tensor/panels.hpp"
 #include "engine/tensor/rows.hpp"
+#include "engine/tensor/unit_rows.hpp"
 
 namespace heed {
 
@@ -124,17 +125,18 @@ struct AttentionThread {
   }
 
   /// Rows [begin, end) of a key head's keys or values, as `products` want them: where they lie, or
-  /// in `copies`, widened or in pairs of bfloat16.
+  /// in `copies`, widened, in pairs of bfloat16, or divided by their norms.
   RowsView<Real> stored_rows(const ProductKernels<Real>& products, const StoredTensor& of,
                              std::int64_t head, std::int64_t begin, std::int64_t end,
-                             std::int64_t features, Real* copies) const {
+                             std::int64_t features, Real* copies, bool divided = false) const {
     const bool paged = sequence.pages != nullptr;
     const auto row = [&](std::int64_t j) { return sequence.key_row(of.data, of.layout, head, j); };
     const auto read = [&](std::int64_t j, Real* to) {
       sequence.read_key(kernels, of, head, j, features, to);
+      if (divided) divide_by_norm(kernels, to, static_cast<std::size_t>(features), 1, to);
     };
     if (products.depth == 1 || products.split_rows != nullptr)
-      return widened(of.layout, paged, begin, end, features, copies, row, read);
+      return widened(of.layout, paged || divided, begin, end, features, copies, row, read);
     return paired(of.layout, paged, begin, end, features, products.depth, copies, row,
                   [&](std::int64_t j, std::uint16_t* to) {
                     Real* const values = buffer(&Slab::rows);

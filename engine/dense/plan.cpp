@@ -179,7 +179,7 @@ Parts parts_of(const heed_context& context, const Problem& p, Placement placemen
   const auto all_are = [&](ElementType type) {
     return p.query.type == type && p.key.type == type && p.value.type == type;
   };
-  if (p.float64 || placement == Placement::kPanels || !p.is_product()) return {};
+  if (p.float64 || placement == Placement::kPanels || !p.is_dot()) return {};
   const bool rounds =
       context.precision == Precision::kMedium && !p.projected && all_are(ElementType::kF32);
   if (has_pairs(context) && (rounds || all_are(ElementType::kBf16))) return {1};
@@ -218,7 +218,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
       p.key_length < long_keys ? few : std::max(few, std::min(sums / 2, 2 * widths.decoded));
   const bool some = p.packed_queries > 0 ? plan.pack_heads <= most : longest <= most;
   Decode& decode = plan.decode;
-  if (plan.placement == Placement::kPanels || p.hard || !p.is_product() || !some) return;
+  if (plan.placement == Placement::kPanels || p.hard || !p.is_dot() || !some) return;
   decode.few = few;
   decode.rows = most;
   decode.long_keys = long_keys;
@@ -271,7 +271,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const bool decodes = plan.decode.rows > 0;
   // The widest row that passes through; a bias or mask is read one key block at a time.
   std::int64_t widest = widths.step;
-  if (p.query.type != widths.type || decodes || plan.parts.count > 0)
+  if (p.query.type != widths.type || p.divides_by_norms() || decodes || plan.parts.count > 0)
     widest = std::max(widest, p.features);
   if (p.out.type != widths.type || p.hard || decodes || plan.parts.count > 0)
     widest = std::max(widest, p.value_features);
@@ -292,11 +292,12 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.block_max = numbers(kept / kNarrowestBlock, widths.panel);
   slab.attended = numbers(std::max(widths.step, block), widths.panel);
   slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel);
-  const auto copied = [&](const Layout& layout) {
-    return std::max(
-        !has_rows_of(widths.type, layout) || p.pages > 0 || plan.parts.count > 0 ? tile : 0, block);
+  const auto copied = [&](const Layout& layout, bool divided = false) {
+    const bool in_place = has_rows_of(widths.type, layout) && p.pages == 0 && !divided;
+    return std::max(in_place && plan.parts.count == 0 ? 0 : tile, block);
   };
-  slab.keys = numbers(copied(p.key), round_up(Size(p.features), widths.lanes));
+  slab.keys =
+      numbers(copied(p.key, p.divides_by_norms()), round_up(Size(p.features), widths.lanes));
   slab.values = numbers(copied(p.value), round_up(Size(p.value_features), widths.lanes));
   const bool splits = plan.parts.count > 1;
   slab.packed = numbers(splits ? tile * plan.parts.count / 2 : tile,

@@ -10,6 +10,7 @@
 #include "engine/dense/panel.hpp"
 #include "engine/tensor/loops.hpp"
 #include "engine/tensor/rows.hpp"
+#include "engine/tensor/unit_rows.hpp"
 
 namespace heed {
 
@@ -84,7 +85,11 @@ class Scores {
     const auto features = static_cast<std::size_t>(on_.problem.features);
     const Real* rows[kMaxPanel];
     std::int64_t stride = 1;
-    if (layout.type == kTypeOf<Real>) {
+    if (on_.problem.divides_by_norms()) {
+      panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+        rows[i] = read_unit_query(row, head, on_.buffer(&Slab::rows) + i * features);
+      });
+    } else if (layout.type == kTypeOf<Real>) {
       stride = layout.strides.feature;
       each_row_at(panel, on_.args.query, layout, on_.sequence.query_begin, 0,
                   [&](std::size_t i, const std::byte* from) {
@@ -118,7 +123,8 @@ class Scores {
   /// copied and rounded or split into parts.
   RowsView<Real> keys(std::int64_t g, std::int64_t begin, std::int64_t end) const {
     const RowsView<Real> keys = on_.stored_rows(products_, keys_of(on_.problem, on_.args), g, begin,
-                                                end, on_.problem.features, on_.buffer(&Slab::keys));
+                                                end, on_.problem.features, on_.buffer(&Slab::keys),
+                                                on_.problem.divides_by_norms());
     if (products_.split_rows == nullptr) return keys;
     Real* const parts = on_.buffer(&Slab::split);
     products_.split_rows(keys, static_cast<std::size_t>(end - begin),
@@ -236,6 +242,17 @@ class Scores {
     on_.kernels.numbers.read(layout.type, on_.query_row(on_.args.query, layout, row, head),
                              layout.strides.feature, static_cast<std::size_t>(on_.problem.features),
                              query);
+  }
+  /// The same divided by its norm, times the head's weight; returns `query`.
+  Real* read_unit_query(std::int64_t row, std::int64_t head, Real* query) const {
+    read_query(row, head, query);
+    divide_by_norm(on_.kernels, query, static_cast<std::size_t>(on_.problem.features),
+                   head_weight(head), query);
+    return query;
+  }
+  double head_weight(std::int64_t head) const {
+    const auto* const weights = static_cast<const Real*>(on_.args.score_weights);
+    return weights == nullptr ? 1 : static_cast<double>(weights[head]);
   }
 
   /// At [j][i]: -inf where row i may not attend the block's key j, because of its bias too;

@@ -382,7 +382,7 @@ Text options_of(const Problem& p, const heed_attention_args& args) {
   text.add_if(args.first_keys != nullptr, " first_keys");
   if (p.pages > 0) text.add(" pages=%lldx%lld", lld(p.pages), lld(p.page_rows));
   text.add_if(args.mask != nullptr, " mask");
-  if (!p.is_product()) text.add(" score=%d act=%d", p.score, p.activation);
+  if (!p.is_dot()) text.add(" score=%d act=%d", p.score, p.activation);
   if (p.softcap > 0) text.add(" softcap=%g", p.softcap);
   text.add_if(args.alibi_slopes != nullptr, " alibi");
   text.add_if(args.bias != nullptr, " bias");

@@ -135,6 +135,7 @@ Text options_of(const GraphProblem& p, const heed_graph_attention_args& args) {
   }
   if (!p.is_product())
     text.add(" %s of %s", p.score == HEED_SCORE_SUM ? "sum" : "additive", name_of(p.activation));
+  text.add_if(p.divides_by_norms(), " cosine");
   if (p.edge_width > 0) text.add(" edge_width=%lld", static_cast<long long>(p.edge_width));
   if (p.softcap > 0) text.add(" softcap=%g", p.softcap);
   text.add_if(args.edge_bias != nullptr, " bias");
@@ -165,9 +166,10 @@ GraphSizes sizes_of(const heed_graph_attention_plan& plan) {
     s.width = padded(p.width);
     s.hard = p.hard;
     s.activates = !p.is_product();
+    s.score_weights = p.is_dot() ? Size(0) : s.features;
     s.copies_keys = s.activates
                         ? p.edge_width > 0 || !Gather<Real>::has_numbers(plan.key, p.features)
-                        : !Gather<Real>::in_place(plan.key, p.features);
+                        : p.divides_by_norms() || !Gather<Real>::in_place(plan.key, p.features);
     s.copies_values = !Gather<Real>::in_place(plan.value, p.value_features);
     const Size out = s.heads * std::max(s.features.value(), s.value_features.value());
     if (p.inputs == HEED_GRAPH_PER_NODE) s.matrix_row = std::max(s.width.value(), out.value());

@@ -70,6 +70,7 @@ struct GraphSizes {
   Size padded_heads = 0, features = 0, value_features = 0, edge_width = 0, width = 0;
   bool hard = false;
   bool activates = false;                           ///< scores are no products
+  Size score_weights = 0;                           ///< room for those of a head
   bool copies_keys = false, copies_values = false;  ///< rows cannot be read where they lie
   Size matrix_row = 0;  ///< the longest row or column of a node's own matrix; 0: there is none
 };
@@ -97,8 +98,8 @@ struct NodeSlab : GraphBuffers {
   std::size_t bias = numbers(kPanel, kEdges);
   std::size_t scores = numbers(kEdges, kPanel);          ///< then probabilities
   std::size_t products = numbers(s.edge_width, kPanel);  ///< with matrices of edge data
-  /// Where scores are no products: weights of features, and what act() makes of a batch.
-  std::size_t score_weights = numbers(s.activates ? s.features : 0, s.heads);
+  std::size_t score_weights = numbers(s.score_weights, s.heads);
+  /// Where scores are no products: what act() makes of a batch.
   std::size_t activated = numbers(s.activates ? kEdges * s.features : 0, s.heads);
   std::size_t row_max = numbers(s.padded_heads, 1);  ///< see RowState
   std::size_t row_sum = numbers(s.padded_heads, 1);

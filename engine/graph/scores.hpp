@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engine/graph/edge_matrix.hpp"
+#include "engine/tensor/unit_rows.hpp"
 
 namespace heed {
 
@@ -51,12 +52,14 @@ class EdgeScores {
                         same_bits}) {}
   EdgeScores(const GraphThread<Real>& on, const EdgeSide<Real>& side) : on_(on), side_(side) {
     if (activates_) read_weights(factor_, weights_);
+    if (problem_.divides_by_norms()) read_head_weights();
   }
 
   const Gather<Real>& keys() const { return key_of_; }
 
   /// Fetches the node's query, and multiplies W_edge_key with it.
   void begin_node(std::int64_t node) const {
+    if (problem_.divides_by_norms()) return copy_unit_row(query_of_, node, own_scale_, query_);
     query_of_.copy_scaled(node, own_scale_, query_);
     if (matrix_.given() && side_.asked == nullptr && !activates_) matrix_.ask(query_, edge_query_);
   }
@@ -88,7 +91,11 @@ class EdgeScores {
 
   /// Finds the batch's keys and edge data, and copies them if need be.
   void begin_batch(const Batch& batch) {
-    keys_ = key_of_.rows(side_.order.others.data() + batch.begin, batch.edges);
+    const std::int32_t* const others = side_.order.others.data() + batch.begin;
+    if (problem_.divides_by_norms())
+      copy_unit_rows(others, batch.edges);
+    else
+      keys_ = key_of_.rows(others, batch.edges);
     for (std::size_t e = 0; problem_.edge_width > 0 && e < batch.edges; ++e)
       edge_data_of_.copy(side_.order.given(batch.begin + static_cast<std::int64_t>(e)),
                          edge_data_ + e * edge_width_);
@@ -149,6 +156,22 @@ class EdgeScores {
     }
   }
 
+  /// Turns gradients of the node's rows over their norms, times weights of heads, into those of its
+  /// rows, [heads][features], padded. `of_weights`, if given, grows by what the former have: one of
+  /// each head's features.
+  void leave_norms(std::int64_t node, Real* gradients, Real* of_weights) const {
+    const std::size_t features = key_of_.features();
+    query_of_.copy(node, query_);
+    for (std::size_t h = 0; h < static_cast<std::size_t>(problem_.heads); ++h) {
+      const Real* const row = query_ + h * features;
+      Real* const gradient = gradients + h * features;
+      const Norm norm = norm_of(kernels_, row, features);
+      const double along = along_unit_row(norm, row, features, gradient);
+      if (of_weights != nullptr) of_weights[h * features] += static_cast<Real>(along);
+      go_through_norm(norm, row, features, head_weight(h), along, gradient);
+    }
+  }
+
   /// act() of queries and keys of the edges [begin, begin + count) of the batch, [count][panel's
   /// heads][features], in a buffer that ends with this batch; `slopes`, if given, receives its
   /// derivatives.
@@ -178,9 +201,43 @@ class EdgeScores {
       kernels_.rows.edge_scores(edge_data(), batch.edges, edge_query_ + first * edge_width_,
                                 panel.rows, edge_width_, false, scores, panel.pitch);
     }
+    if (problem_.divides_by_norms()) return times_head_weights(panel, batch, scores);
     if (rest_of_scale_ == 1) return;
     for (std::size_t e = 0; e < batch.edges; ++e)
       for (std::size_t h = 0; h < panel.rows; ++h) scores[e * panel.pitch + h] *= rest_of_scale_;
+  }
+
+  // ---- Rows over their norms ----
+
+  double head_weight(std::size_t head) const {
+    const auto* const given = static_cast<const Real*>(on_.step.args.score_weights);
+    return given == nullptr ? 1 : static_cast<double>(given[head]);
+  }
+
+  /// Weights of heads, times what the factor of rows lacks.
+  void read_head_weights() const {
+    for (std::size_t h = 0; h < static_cast<std::size_t>(problem_.heads); ++h)
+      weights_[h] = static_cast<Real>(head_weight(h) * static_cast<double>(rest_of_scale_));
+  }
+
+  void times_head_weights(const PanelRows& panel, const Batch& batch, Real* scores) const {
+    for (std::size_t e = 0; e < batch.edges; ++e)
+      for (std::size_t h = 0; h < panel.rows; ++h)
+        scores[e * panel.pitch + h] *= weights_[static_cast<std::size_t>(panel.first) + h];
+  }
+
+  void copy_unit_row(const Gather<Real>& of, std::int64_t row, Real factor, Real* to) const {
+    const std::size_t features = key_of_.features();
+    of.copy(row, to);
+    for (std::int64_t h = 0; h < problem_.heads; ++h, to += features)
+      divide_by_norm(kernels_, to, features, static_cast<double>(factor), to);
+  }
+
+  void copy_unit_rows(const std::int32_t* others, std::size_t edges) {
+    const std::size_t row = static_cast<std::size_t>(problem_.heads) * key_of_.features();
+    for (std::size_t e = 0; e < edges; ++e)
+      copy_unit_row(key_of_, others[e], Real{1}, side_.rows + e * row);
+    keys_ = consecutive_rows(side_.rows, row, key_of_.features());
   }
 
   /// Rows that are infinite have NaN past their features, where they were multiplied with 0.

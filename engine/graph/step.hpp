@@ -33,7 +33,7 @@ template <class Real>
 const NodeKernels<Real>* node_kernels_of(const GraphStep& step) {
   static_assert(kBatch <= kNodeEdges);
   const GraphProblem& p = step.plan.problem;
-  const bool plain = p.is_product() && !p.hard && p.softcap == 0 && p.edge_width == 0 &&
+  const bool plain = p.is_dot() && !p.hard && p.softcap == 0 && p.edge_width == 0 &&
                      p.dropout == 0 && step.args.edge_bias == nullptr;
   return plain ? kernels_of<Real>(*step.plan.context->kernels).nodes : nullptr;
 }

@@ -118,6 +118,9 @@ void validate_inputs(const GraphProblem& p, const heed_graph_attention_args& arg
   check_inputs<kGraphOperands>(p, &args, p.float64);
   check_matrices(p, args, backend);
   check_seeds(p.dropout, args.dropout_seed, args.dropout_offset);
+  if (p.divides_by_norms() && args.w_edge_key != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "args.w_edge_key is given; it must be NULL with desc.score HEED_SCORE_COSINE (3)");
   if (p.edge_width > 0 && args.w_edge_key == nullptr && args.w_edge_value == nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "args.w_edge_key and args.w_edge_value are NULL; desc.edge_width is %lld",

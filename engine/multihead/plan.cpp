@@ -86,7 +86,7 @@ Placement choose_placement(const heed_context& context, const MultiheadProblem& 
   });
   const std::int64_t padding = round_up(a.query_length, lanes) - a.query_length;
   if (most_product_parts(context, p.input_query.type) > 0 || context.backend != Backend::kHeed ||
-      !a.is_product() || !p.has_w_out() || a.packed_queries > 0 || a.batch == 0 ||
+      !a.is_dot() || !p.has_w_out() || a.packed_queries > 0 || a.batch == 0 ||
       padding * 8 > a.query_length)
     return Placement::kPacked;
   const bool recomputes = a.weights_point != HEED_WEIGHTS_NONE || a.sum_columns;

@@ -125,14 +125,19 @@ struct Condition {
   bool (*holds)(const Problem&);
   const char* unless;  ///< the pointer must be NULL, as in "with desc.sum_columns 0"
   Layouts layouts = kIgnored;
-  const char* unset_unless = nullptr;  ///< the layout must be 0; nullptr: the same words
-  const char* asked_by = nullptr;      ///< the field that asks for it
+  const char* unset_unless = nullptr;          ///< the layout must be 0; nullptr: the same words
+  const char* asked_by = nullptr;              ///< the field that asks for it
+  bool (*optional)(const Problem&) = nullptr;  ///< where runs may lack it nevertheless
 };
 
 template <class Problem>
 inline constexpr Condition<Problem> kWeighsFeatures = {
     [](const Problem& p) { return p.has_score_weights(); },
-    "unless desc.score is HEED_SCORE_ADDITIVE (2)"};
+    "unless desc.score is HEED_SCORE_ADDITIVE (2) or HEED_SCORE_COSINE (3)",
+    Condition<Problem>::kIgnored,
+    nullptr,
+    nullptr,
+    [](const Problem& p) { return p.divides_by_norms(); }};
 
 /// The pointer that lies so many bytes after the beginning of a struct.
 inline const void* address_at(const void* args, std::size_t offset) {
@@ -321,20 +326,22 @@ template <class Problem>
   const void* const pointer = row.pointer_in(args);
   if (pointer == nullptr && row.needed != Needed::kWithElements) return;
   const bool used = row.is_used(p);
+  const Condition<Problem>* const condition = row.condition;
   if (row.input != 0 && pointer != nullptr) {
     const bool lacking = row.input_is_optional && address_at(inner.args, row.input) == nullptr;
     if (!used || lacking) refuse_gradient(row, inner.name);
   }
   if (!used) {
-    if (pointer != nullptr) refuse_given(row, row.condition->unless);
+    if (pointer != nullptr) refuse_given(row, condition->unless);
     return;
   }
   if (row.needed != Needed::kNo) {
     const Axes axes = row.axes(p);
     const bool empty = is_empty(axes.sizes);
     if (pointer != nullptr && empty) refuse_empty(row.args, axes);
-    if (pointer == nullptr && !empty && row.needed == Needed::kWithElements)
-      refuse_missing(row, row.condition != nullptr ? row.condition->asked_by : nullptr);
+    if (pointer == nullptr && !empty && row.needed == Needed::kWithElements &&
+        (condition == nullptr || condition->optional == nullptr || !condition->optional(p)))
+      refuse_missing(row, condition != nullptr ? condition->asked_by : nullptr);
   }
   check_alignment(row.args, pointer, row.bytes_in(p, float64));
 }

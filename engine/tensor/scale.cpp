@@ -20,11 +20,13 @@ void check_factor(bool float64, const char* field, double value, double factor) 
 }
 
 void check_score(const ScoreFields& desc) {
-  check_choice("score", desc.score, "a heed_score", HEED_SCORE_ADDITIVE);
+  check_choice("score", desc.score, "a heed_score", HEED_SCORE_COSINE);
   check_choice("activation", desc.activation, "a heed_activation", HEED_ACTIVATION_TANH);
-  if (desc.score == HEED_SCORE_DOT && desc.activation != 0)
-    refuse("desc.activation is %u; it must be 0 with desc.score HEED_SCORE_DOT (0)",
-           desc.activation);
+  if (desc.score != HEED_SCORE_SUM && desc.score != HEED_SCORE_ADDITIVE && desc.activation != 0)
+    refuse(
+        "desc.activation is %u; it must be 0 unless desc.score is HEED_SCORE_SUM (1) or "
+        "HEED_SCORE_ADDITIVE (2)",
+        desc.activation);
   if (desc.activation != HEED_ACTIVATION_LEAKY_RELU && desc.slope != 0)
     refuse(
         "desc.slope is %g; it must be 0 unless desc.activation is HEED_ACTIVATION_LEAKY_RELU (1)",
@@ -52,7 +54,7 @@ Scaling resolve_scaling(const ScoreFields& desc, bool float64) {
   s.score = static_cast<heed_score>(desc.score);
   s.activation = static_cast<heed_activation>(desc.activation);
   s.slope = desc.slope;
-  const double usual = s.is_product() ? 1 / std::sqrt(static_cast<double>(desc.features)) : 1;
+  const double usual = s.is_dot() ? 1 / std::sqrt(static_cast<double>(desc.features)) : 1;
   s.scale = desc.scale != 0 ? desc.scale : usual;
   s.softcap = desc.softcap;
   s.temperature = desc.temperature == 0 ? 1 : desc.temperature;

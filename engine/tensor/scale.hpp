@@ -25,10 +25,13 @@ struct Scaling {
   double cap_scale;  ///< 2 log2(e) scale / softcap: from products to the unit of the softcap kernel
   bool hard;
 
-  /// Whether a score is a product of query and key. Others are sums over features of what act()
-  /// makes of both; with HEED_SCORE_SUM there is one feature, of weight 1.
-  bool is_product() const { return score == HEED_SCORE_DOT; }
-  bool has_score_weights() const { return score == HEED_SCORE_ADDITIVE; }
+  /// Whether a score is a product of query and key, as they are or divided by their lengths. Others
+  /// are sums over features of what act() makes of both; with HEED_SCORE_SUM there is one feature,
+  /// of weight 1.
+  bool is_product() const { return score == HEED_SCORE_DOT || divides_by_norms(); }
+  bool is_dot() const { return score == HEED_SCORE_DOT; }
+  bool divides_by_norms() const { return score == HEED_SCORE_COSINE; }
+  bool has_score_weights() const { return score == HEED_SCORE_ADDITIVE || divides_by_norms(); }
   template <class Real>
   Activation<Real> act() const {
     return {activation == HEED_ACTIVATION_TANH,

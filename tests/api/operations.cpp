@@ -522,9 +522,10 @@ std::vector<Operation> described() {
     begin: desc.batch desc.key_heads = 2, desc.query_heads desc.features = 4, desc.query_length = 3,
       desc.key_length = 5, desc.value_features = 6, desc.alignment = 2, desc.weights_point = 4,
       desc.weight_rows = 2, desc.sum_columns = 1, args.key_lengths = {5 2}, args.weight_rows = {0 2}
-    valid: pack_queries, pack_keys | 16 bits | 8 bits | additive | drop | float64 (8)
+    valid: pack_queries, pack_keys | 16 bits | 8 bits | additive | cosine | drop | float64 (8)
     additive: desc.(score activation) = 2, args.score_weights = own
     sum: desc.(score features) = 1
+    cosine: desc.score = 3
     pack_queries: desc.packed_queries = 6, args.cu_seqlens_q = {0 3 5}
     pack_keys: desc.packed_keys = 10, args.cu_seqlens_k = {1 6 10}
     page: desc.pages = 3, desc.page_rows = 16, args.block_table = {2 0}
@@ -621,8 +622,8 @@ std::vector<Operation> described() {
     lacks: w_query w_key w_value b_query b_key b_value head_weights score_weights
     begin: some edges, desc.heads = 2, desc.features = 3, desc.value_features = 5, desc.residual = 1,
       desc.width = 10, desc.edge_width = 2
-    valid: as it is | share | per node | weighted | additive | float64 (8) | share, float64 data (8)
-      | per node, float64 data (8)
+    valid: as it is | share | per node | weighted | additive | cosine | float64 (8)
+      | share, float64 data (8) | per node, float64 data (8)
     share: desc.inputs = 1, args.(query key value) = NULL,
       args.(w_query w_key w_value b_query b_key b_value) = own
     per node: share, desc.inputs = 2, args.(b_query b_key b_value) = NULL
@@ -635,6 +636,7 @@ std::vector<Operation> described() {
     drop: desc.dropout = 0.5, args.dropout_edges = own
     additive: desc.(score activation) = 2, args.score_weights = own
     sum: desc.(score features) = 1
+    cosine: desc.score = 3, args.w_edge_key = NULL
     no nodes: no edges, graph.nodes = 0, args.edge_data = NULL
     float64 data: desc.(data edge_data out).dtype = f64
     float64: float64 data, desc.(query key value).dtype = f64)",

@@ -214,12 +214,15 @@ TEST_CASE("dropout is a part of weights, and a seed is for that", "[refused]") {
 TEST_CASE("other scores than products, what they need and have no use for", "[refused]") {
   for (const char* const operation : {"dense", "graph attention"})
     check_refused(operation, R"(
-      desc.score = 3 | 99 | 4294967295 => must be a heed_score, 0 to 2
+      desc.score = 4 | 99 | 4294967295 => must be a heed_score, 0 to 3
       desc.activation = 3 | 99 | 4294967295 => must be a heed_activation, 0 to 2
-      desc.activation = 1 | 2 => must be 0 with desc.score HEED_SCORE_DOT (0)
+      desc.activation = 1 | 2
+        => must be 0 unless desc.score is HEED_SCORE_SUM (1) or HEED_SCORE_ADDITIVE (2)
       desc.slope = 0.2 | -1 | inf | nan
         => must be 0 unless desc.activation is HEED_ACTIVATION_LEAKY_RELU (1)
-      args.score_weights = given => must be NULL unless desc.score is HEED_SCORE_ADDITIVE (2)
+      args.score_weights = given
+        => must be NULL unless desc.score is HEED_SCORE_ADDITIVE (2) or
+        HEED_SCORE_COSINE (3)
       desc.score = 1 => desc.features is ... ; it must be 1 with desc.score HEED_SCORE_SUM (1)
       with additive:
       args.score_weights = NULL => ; its tensor has elements
@@ -228,9 +231,15 @@ TEST_CASE("other scores than products, what they need and have no use for", "[re
       desc.activation = 1, desc.slope = 0.2 => ok
       desc.activation = 0 => ok
       with sum:
-      args.score_weights = given => must be NULL unless desc.score is HEED_SCORE_ADDITIVE (2)
+      args.score_weights = given
+        => must be NULL unless desc.score is HEED_SCORE_ADDITIVE (2) or
+        HEED_SCORE_COSINE (3)
       desc.features = 2 => must be 1 with desc.score HEED_SCORE_SUM (1)
       desc.activation = 2 => ok
+      with cosine:
+      desc.activation = 1
+        => must be 0 unless desc.score is HEED_SCORE_SUM (1) or HEED_SCORE_ADDITIVE (2)
+      args.score_weights = own => ok
     )");
 }
 

@@ -106,9 +106,14 @@ TEST_CASE("sizes and choices over graphs have bounds, and rows of all heads fit 
 
 TEST_CASE("gradients of scores over graphs", "[refused][graph]") {
   check_refused("graph backward", R"(
-    desc.attention: desc.score = 3 => must be a heed_score, 0 to 2
-    desc.attention: desc.activation = 1 => must be 0 with desc.score HEED_SCORE_DOT (0)
+    desc.attention: desc.score = 4 => must be a heed_score, 0 to 3
+    desc.attention: desc.activation = 1
+      => must be 0 unless desc.score is HEED_SCORE_SUM (1) or HEED_SCORE_ADDITIVE (2)
     args.grad_score_weights = given => must be NULL without args.attention->score_weights
+  )");
+  check_refused("graph attention", R"(
+    with cosine:
+    args.w_edge_key = given => must be NULL with desc.score HEED_SCORE_COSINE (3)
   )");
 }
 

@@ -205,7 +205,7 @@ TEMPLATE_TEST_CASE("activated_scores sums weights of features times act(query + 
   });
 }
 
-// A gradient of 0 adds nothing, though its query is NaN.
+// A gradient of 0 adds nothing, though its query is NaN and its weight infinite.
 TEMPLATE_TEST_CASE("activated_gradient adds what queries, weights and keys have of scores",
                    "[activated]", float, double) {
   using Real = TestType;
@@ -215,6 +215,7 @@ TEMPLATE_TEST_CASE("activated_gradient adds what queries, weights and keys have 
       return i % c.pitch == 0 || random.integer(0, 3) == 0 ? Real{0} : random.normal<Real>();
     });
     of.query[0] = not_a_number<Real>();
+    of.weights[0] = kInf<Real>;
     const auto ones = [](std::size_t count) { return filled<Real>(count, [] { return Real{1}; }); };
     auto query = ones(c.features * c.pitch);
     auto weights = ones(c.features * c.pitch);

@@ -57,7 +57,8 @@ class Oracle {
     // The products of grad_scale may be summed over features last.
     ExpectedGradients expected;
     for (std::size_t of = 0; of < kGradients; ++of) {
-      const Wide features = of == kGradScale ? static_cast<Wide>(d_.features) : 0;
+      const bool sums = of == kGradScale || d_.score == HEED_SCORE_COSINE;
+      const Wide features = sums ? static_cast<Wide>(d_.features) : 0;
       const bool inside = given_.inside != nullptr && of <= kGradValue;
       expected[of] =
           gradients_[of].elements(factors[of], kGradientRoundings<Real> + features,
@@ -138,7 +139,9 @@ class Oracle {
     const auto key = [&](Index x) { return head.key(j, x); };
     const auto query = [&](Index x) { return head.query(i, x); };
     const Bounded<Wide> gradient = row.rounded(pair.product);
-    if (head.is_product()) {
+    if (head.is_cosine()) {
+      add_cosine(head, {of_q, line}, {of_k, place}, h, i, j, gradient);
+    } else if (head.is_dot()) {
       add_row(kGradQuery, of_q, h, line, gradient, key, d_.features);
       add_row(kGradKey, of_k, g, place, gradient, query, d_.features);
     } else if (!is_zero(gradient)) {  // it adds 0, whatever it meets
@@ -164,7 +167,36 @@ class Oracle {
       return product<Real>(pair.biased, {-far.value, far.bound});
     });
     add(kGradTemperature, 0, [&] { return row.temperature(j, pair); });
-    if (gradients_[kGradScale].asked()) add_scale(head, i, j, gradient);
+    if (gradients_[kGradScale].asked() && !head.is_cosine()) add_scale(head, i, j, gradient);
+  }
+
+  /// What reaches a cosine, in the places of the query and of the key.
+  void add_cosine(const Head<Real>& head, const RowPlace& query, const RowPlace& key, Index h,
+                  Index i, Index j, const Bounded<Wide>& gradient) {
+    const Cosine<Real> cosine = head.cosine(i, j);
+    // One of 0 adds 0; beside what is not finite nobody knows.
+    const bool odd = !std::isfinite(cosine.value().value) || is_unspecified(cosine.value());
+    if (is_zero(gradient) && !odd) return;
+    const Bounded<Wide> weighed =
+        is_zero(gradient) ? kUnbounded<Wide> : product<Real>(gradient, exact(head.head_weight()));
+    if (Gradient<Real>& to = gradients_[kGradQuery]; to.asked())
+      cosine.add_query(weighed, [&](Index x) -> BoundedSum<Real>& {
+        return to.at(query.batch, h, query.row, x);
+      });
+    if (Gradient<Real>& to = gradients_[kGradKey]; to.asked())
+      cosine.add_key(weighed, [&](Index x) -> BoundedSum<Real>& {
+        return to.at(key.batch, h / (heads_ / key_heads_), key.row, x);
+      });
+    const auto add_value = [&](GradientOf of, Index n, const Bounded<Wide>& factor) {
+      Gradient<Real>& to = gradients_[of];
+      // Products are summed over pairs before they meet the query; their sizes add up to 1 at most.
+      if (to.asked())
+        to.at(0, 0, 0, n)
+            .add(product<Real>(factor, cosine.value()),
+                 2 * (std::fabs(factor.value) + factor.bound));
+    };
+    add_value(kGradScale, 0, weighed);
+    add_value(kGradScoreWeights, h, is_zero(gradient) ? kUnbounded<Wide> : gradient);
   }
 
   /// One of the arrays of numbers.

@@ -198,7 +198,7 @@ class BackwardRow {
   Wide found_apart() const {
     const heed_attention_desc& d = head_.desc();
     const Index few = kFewRows<Real> * key_heads_of(d);
-    if (head_.sequence().queries * d.query_heads > few) return 0;
+    if (!head_.is_dot() || head_.sequence().queries * d.query_heads > few) return 0;
     const auto size = [&](auto&& number) {
       Wide sum = 0;
       for (Index x = 0; x < d.features; ++x) {

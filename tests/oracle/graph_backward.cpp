@@ -223,7 +223,9 @@ class GraphBackwardOracle {
           .at(0, h, e, 0)
           .add(product<Real>(biased, constant<Real>(1 / temperature())));
     const Number s = d_.softcap == 0 ? biased : product<Real>(biased, row.slope_of_cap(j));
-    if (d_.score != HEED_SCORE_DOT) {
+    if (row.is_cosine()) {
+      add_cosine(row, at, j, s, query, key);
+    } else if (d_.score != HEED_SCORE_DOT) {
       add_activated(to_key, row, at, j, s, query, key);
     } else {
       add_products(to_key, row, at, j, s, query, key);
@@ -273,6 +275,26 @@ class GraphBackwardOracle {
     }
     if (to_key.given())
       add_edge_terms(to_key, kGraphWEdgeKey, e, at.head, d_.features, scaled_s, slope);
+  }
+
+  /// What reaches the cosine of an edge.
+  void add_cosine(const GraphRow<Real>& row, const GraphPlace& at, std::size_t j, const Number& s,
+                  RowSums<Real>& query, RowSums<Real>& key) {
+    if (is_zero(s)) return;
+    const Index m = forward_.edges.sources[static_cast<std::size_t>(row.attended()[j])];
+    const UnitRow<Wide> unit_key = row.unit_key(j);
+    const Cosine<Real> cosine(row.unit_query(), unit_key);
+    const Number weighed = product<Real>(s, exact(row.head_weight()));
+    const Index first = at.head * d_.features;
+    cosine.add_query(weighed,
+                     [&](Index x) -> BoundedSum<Real>& { return query.at(at.node, first + x); });
+    cosine.add_key(weighed, [&](Index x) -> BoundedSum<Real>& { return key.at(m, first + x); });
+    if (!gradients_[kGraphScoreWeights].asked()) return;
+    const Number scaled_s = product<Real>(s, scale_over_temperature());
+    gradients_[kGraphScoreWeights]
+        .at(0, 0, 0, at.head)
+        .add(product<Real>(scaled_s, cosine.value()),
+             2 * (std::fabs(scaled_s.value) + scaled_s.bound));
   }
 
   Wide temperature() const { return d_.temperature != 0 ? static_cast<Wide>(d_.temperature) : 1; }

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "tests/oracle/activation.hpp"
+#include "tests/oracle/cosine.hpp"
 #include "tests/oracle/gradient.hpp"
 #include "tests/oracle/graph_projection.hpp"
 #include "tests/oracle/scored_row.hpp"
@@ -65,6 +66,7 @@ class GraphRow : public ScoredRow<Real> {
         has_bias_(given.has(kGraphEdgeBias)),
         place_(place),
         query_(numbers.query.row(place.node) + place.head * d_.features) {
+    if (is_cosine()) unit_query_ = unit_row<Real>(d_.features, [&](Index x) { return query_[x]; });
     for (const Index e : edges)
       if (!has_bias_ || bias(e) != -kInfinite<Wide>) this->attend(e, score(e));
     this->weigh(false, {}, [&](Index a, Index b) { return same(a, b); });
@@ -134,6 +136,15 @@ class GraphRow : public ScoredRow<Real> {
   }
   const Bounded<Wide>& query_of(Index x) const { return query_[x]; }
 
+  /// Of scores that are cosines, the query over its length, and the j-th edge's key.
+  bool is_cosine() const { return d_.score == HEED_SCORE_COSINE; }
+  const UnitRow<Wide>& unit_query() const { return unit_query_; }
+  UnitRow<Wide> unit_key(std::size_t j) const { return unit_key_of(this->attended()[j]); }
+  Wide head_weight() const {
+    if (!is_cosine() || weights_.data == nullptr) return 1;
+    return static_cast<Wide>(weights_.at(0, 0, 0, place_.head));
+  }
+
   /// Of scores that are no products: a_x, and act() of feature x of the j-th edge with its
   /// derivative.
   Bounded<Wide> weight_of(Index x) const { return exact(score_weight(x)); }
@@ -169,7 +180,11 @@ class GraphRow : public ScoredRow<Real> {
     return has_bias_ ? plus_bias<Real>(s, bias(e), unit) : s;
   }
 
-  Wide scale() const { return scale_of<Wide>(d_); }
+  Wide scale() const { return scale_of<Wide>(d_) * head_weight(); }
+
+  UnitRow<Wide> unit_key_of(Index e) const {
+    return unit_row<Real>(d_.features, [&](Index x) { return key(e)[x]; });
+  }
 
   Wide score_weight(Index x) const {
     if (weights_.data == nullptr) return 1;
@@ -188,7 +203,7 @@ class GraphRow : public ScoredRow<Real> {
   }
 
   Product<Wide> product(Index e) const {
-    if (d_.score != HEED_SCORE_DOT)
+    if (d_.score != HEED_SCORE_DOT && !is_cosine())
       return activated_product<Wide>(
           d_.features, [&](Index x) { return score_weight(x); },
           [&](Index x) {
@@ -200,11 +215,15 @@ class GraphRow : public ScoredRow<Real> {
     Wide* const e_q = q + d_.features;
     Wide* const k = e_q + d_.features;
     Wide* const e_k = k + d_.features;
+    const UnitRow<Wide> unit_key = is_cosine() ? unit_key_of(e) : UnitRow<Wide>{};
     for (Index x = 0; x < d_.features; ++x) {
-      q[x] = query_[x].value;
-      e_q[x] = query_[x].bound;
-      k[x] = key(e)[x].value;
-      e_k[x] = key(e)[x].bound;
+      const auto at = static_cast<std::size_t>(x);
+      const Bounded<Wide>& of_query = is_cosine() ? unit_query_.numbers[at] : query_[x];
+      const Bounded<Wide>& of_key = is_cosine() ? unit_key.numbers[at] : key(e)[x];
+      q[x] = of_query.value;
+      e_q[x] = of_query.bound;
+      k[x] = of_key.value;
+      e_k[x] = of_key.bound;
     }
     const Product<Wide> p = with_errors(product_of(q, k, d_.features), q, e_q, k, e_k);
     return numbers_.edge_key.given() ? plus_edge(p, e) : p;
@@ -336,6 +355,7 @@ class GraphRow : public ScoredRow<Real> {
   const bool has_bias_;
   const GraphPlace place_;
   const Bounded<Wide>* const query_;
+  UnitRow<Wide> unit_query_;
   std::vector<Bounded<Wide>> sums_;  ///< of edge data, weighted
 };
 

@@ -8,6 +8,7 @@
 
 #include "api/heed.h"
 #include "tests/oracle/activation.hpp"
+#include "tests/oracle/cosine.hpp"
 #include "tests/oracle/dropout.hpp"
 #include "tests/oracle/dtype.hpp"
 #include "tests/oracle/given.hpp"
@@ -25,12 +26,13 @@ class Head {
       : d_(given.desc),
         a_(given.args),
         function_(given.function),
-        is_product_(d_.score == HEED_SCORE_DOT),
+        is_dot_(d_.score == HEED_SCORE_DOT),
+        is_cosine_(d_.score == HEED_SCORE_COSINE),
         act_(d_.activation, d_.slope),
-        pairs_(is_product_ && given.pairs && !is_scaled(d_.key.dtype)),
-        integers_(is_product_ && given.pairs && is_scaled(d_.key.dtype)),
-        rounds_(is_product_ && given.rounds),
-        parts_(is_product_ ? given.parts : Parts{}),
+        pairs_(is_dot_ && given.pairs && !is_scaled(d_.key.dtype)),
+        integers_(is_dot_ && given.pairs && is_scaled(d_.key.dtype)),
+        rounds_(is_dot_ && given.rounds),
+        parts_(is_dot_ ? given.parts : Parts{}),
         b_(b),
         h_(h),
         sequence_(sequence_of(d_, a_, b)),
@@ -41,6 +43,9 @@ class Head {
       take(*given.projections, g);
     else
       read(g);
+    if (!is_cosine_) return;
+    unit_queries_ = over_lengths(queries_);
+    unit_keys_ = over_lengths(keys_);
   }
 
   const heed_attention_desc& desc() const { return d_; }
@@ -76,13 +81,14 @@ class Head {
 
   /// s = scale * <q_i, k_j>
   Score<Wide> raw_score(Index i, Index j, Wide unit) const {
-    return scaled<Real>(product(i, j), scale() * unit);
+    return scaled<Real>(product(i, j), scale() * head_weight() * unit);
   }
 
   /// s = softcap * tanh(s / softcap)
   Score<Wide> capped_score(Index i, Index j, Wide unit) const {
     if (d_.softcap == 0) return raw_score(i, j, unit);
-    return capped<Real>(product(i, j), scale(), static_cast<Wide>(d_.softcap), unit);
+    return capped<Real>(product(i, j), scale() * head_weight(), static_cast<Wide>(d_.softcap),
+                        unit);
   }
 
   /// s = s - slope |i + offset - j|
@@ -113,8 +119,17 @@ class Head {
 
   Wide scale() const { return scale_of<Wide>(d_); }
 
+  bool is_dot() const { return is_dot_; }
+  /// Of row i and key j, where scores are cosines: its product and its derivatives.
+  bool is_cosine() const { return is_cosine_; }
+  Cosine<Real> cosine(Index i, Index j) const {
+    return {unit_queries_[static_cast<std::size_t>(i)], unit_keys_[static_cast<std::size_t>(j)]};
+  }
+  Wide head_weight() const {
+    return !is_cosine_ || a_.score_weights == nullptr ? 1 : number(a_.score_weights);
+  }
+
   // Of scores that are no products; see activation.hpp.
-  bool is_product() const { return is_product_; }
   Wide score_weight(Index x) const {
     return a_.score_weights == nullptr ? 1 : number(a_.score_weights, h_ * d_.features + x);
   }
@@ -124,7 +139,7 @@ class Head {
   }
 
   Product<Wide> product(Index i, Index j) const {
-    if (!is_product_)
+    if (!is_dot_ && !is_cosine_)
       return activated_product<Wide>(
           d_.features, [&](Index x) { return score_weight(x); },
           [&](Index x) {
@@ -220,6 +235,23 @@ class Head {
     }
   }
 
+  /// Rows over their lengths, which take the place of the rows.
+  static std::vector<UnitRow<Wide>> over_lengths(Matrix<Wide>& rows) {
+    std::vector<UnitRow<Wide>> all;
+    Matrix<Wide> unit{rows.columns, {}};
+    for (Index i = 0; i * rows.columns < static_cast<Index>(rows.numbers.size()); ++i) {
+      all.push_back(unit_row<Real>(rows.columns, [&](Index x) {
+        return Bounded<Wide>{rows.row(i)[x], rows.error(i, x)};
+      }));
+      for (const Bounded<Wide>& n : all.back().numbers) {
+        unit.numbers.push_back(n.value);
+        unit.errors.push_back(n.bound);
+      }
+    }
+    rows = unit;
+    return all;
+  }
+
   void take(const Projections& from, Index g) {
     const Sequence& s = sequence_;
     const Index query = d_.packed_queries > 0 ? s.first_query : b_ * d_.query_length;
@@ -255,7 +287,7 @@ class Head {
   /// Half of 1 / 32767, rounded a few times on the way.
   static constexpr Wide kHalfInteger = static_cast<Wide>(0.5 / 32767 * (1 + 0x1p-20));
 
-  const bool is_product_;
+  const bool is_dot_, is_cosine_;
   const OracleActivation<Real> act_;
   const bool pairs_, integers_, rounds_;
   const Parts parts_;
@@ -263,6 +295,7 @@ class Head {
   const Sequence sequence_;
   const Source mask_, bias_;
   Matrix<Wide> queries_, keys_, values_, value_scales_;
+  std::vector<UnitRow<Wide>> unit_queries_, unit_keys_;  ///< of cosines
 };
 
 }  // namespace heed_test

@@ -196,7 +196,7 @@ class Problem {
   std::optional<Tensor> lse, weights, column_sums;
   std::vector<std::int32_t> cu_seqlens_q, cu_seqlens_k, key_lengths, first_keys, block_table;
   RealArray slopes, sinks;  ///< .numbers: one per query head, or none
-  RealArray score_weights;  ///< with HEED_SCORE_ADDITIVE
+  RealArray score_weights;  ///< with HEED_SCORE_ADDITIVE, and some with HEED_SCORE_COSINE
   std::uint64_t dropout_seed = 0, dropout_offset = 0;
   std::vector<std::int64_t> dropout_origin;  ///< [4], or none
   ScoreFunction function;

@@ -24,9 +24,10 @@ LaidOutGradients<kGradients> laid_out(heed_attention_backward_desc& d) {
   const bool packed_k = a.packed_keys > 0;
   const auto numbers = [&](std::int64_t n) { return LaidOut(n, nullptr, real, Use::kWritten); };
   const auto numbers_of_features = [&](const heed_attention_desc& of) {
-    return of.score == HEED_SCORE_ADDITIVE
-               ? std::optional<LaidOut>(numbers(of.query_heads * of.features))
-               : std::nullopt;
+    if (of.score != HEED_SCORE_ADDITIVE && of.score != HEED_SCORE_COSINE)
+      return std::optional<LaidOut>();
+    return std::optional<LaidOut>(
+        numbers(of.query_heads * (of.score == HEED_SCORE_ADDITIVE ? of.features : 1)));
   };
   return {{d.grad_out, s.out, real, Use::kRead, packed_q},
           {d.grad_lse, {s.query[0], s.query[1], s.query[2], 1}, real, Use::kRead},

@@ -43,6 +43,7 @@ LaidOutGradients<kBlockGradients> laid_out(heed_multihead_backward_desc& d) {
   all.of[kBlockScale] = all.of[kBlockTemperature] = numbers(1);
   if (a.score == HEED_SCORE_ADDITIVE)
     all.of[kBlockScoreWeights] = numbers(a.query_heads * a.features);
+  if (a.score == HEED_SCORE_COSINE) all.of[kBlockScoreWeights] = numbers(a.query_heads);
   return all;
 }
 

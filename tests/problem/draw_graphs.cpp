@@ -102,9 +102,12 @@ void choose_dropout(const EdgeList& edges, heed_graph_attention_desc& d) {
   d.dropout = kSome[edges.nodes % 6];
 }
 
-/// Scores that are no products, in one of three.
+/// Scores that are no products, in one of three; cosines follow from the sizes.
 void draw_score(Draw& draw, heed_graph_attention_desc& d) {
-  if (!draw.from_front_one_in(3)) return;
+  if (!draw.from_front_one_in(3)) {
+    if ((d.features + d.heads) % 4 == 3) d.score = HEED_SCORE_COSINE;
+    return;
+  }
   d.score = 1 + draw.from_front(1);
   d.activation = draw.from_front(HEED_ACTIVATION_TANH);
   if (d.activation == HEED_ACTIVATION_LEAKY_RELU)
@@ -157,8 +160,9 @@ void want_some(Draw& draw, GraphProblem& p) {
   };
   for (const std::size_t of : {kGraphBQuery, kGraphBKey, kGraphBValue}) maybe(of, 3);
   const std::uint32_t edges_to = draw.choice(2);
-  if (edges_to != 1) maybe(kGraphWEdgeKey, 1);
-  if (edges_to != 2) maybe(kGraphWEdgeValue, 1);
+  const bool cosine = p.desc.score == HEED_SCORE_COSINE;
+  if (edges_to != 1 && !cosine) maybe(kGraphWEdgeKey, 1);
+  if (edges_to != 2 || cosine) maybe(kGraphWEdgeValue, 1);
   maybe(kGraphEdgeBias, 3);
   if (p.desc.hard == 0) maybe(kGraphLse, 2);
   maybe(kGraphWeights, 2);
@@ -238,6 +242,14 @@ void plant_specials(Draw& draw, GraphProblem& p) {
   for (std::int64_t n = draw.integer(1, 3); n > 0; --n) draw.plant(all);
 }
 
+/// Likewise, as cosines do.
+void weigh_heads(GraphProblem& p) {
+  if (p.desc.score != HEED_SCORE_COSINE || p.desc.features % 3 == 0) return;
+  Random random(static_cast<std::uint64_t>(p.desc.features + 100 * p.edges.nodes));
+  p.add({kGraphScoreWeights});
+  p.score_weights->fill([&](const Axes&) { return random.normal(); });
+}
+
 GraphProblem draw_problem(Draw& draw, Graphs graphs, bool differentiable,
                           Scores scores = Scores::kAny) {
   EdgeList edges = draw_edges(draw, graphs, differentiable);
@@ -248,6 +260,7 @@ GraphProblem draw_problem(Draw& draw, Graphs graphs, bool differentiable,
   p.form = form;
   draw_numbers(draw, p);
   draw_odd_scores(draw, p, differentiable);
+  weigh_heads(p);
   return p;
 }
 

@@ -17,7 +17,8 @@ bool made(const Desc& d) { return d.inputs != HEED_GRAPH_PROJECTED; }
 bool shared(const Desc& d) { return d.inputs == HEED_GRAPH_SHARED; }
 bool has_data(const Desc& d) { return made(d) || d.residual != 0; }
 bool has_edge_data(const Desc& d) { return d.edge_width > 0; }
-bool weighs_features(const Desc& d) { return d.score == HEED_SCORE_ADDITIVE; }
+bool adds_to_keys(const Desc& d) { return has_edge_data(d) && d.score != HEED_SCORE_COSINE; }
+bool weighs_scores(const Desc& d) { return d.score >= HEED_SCORE_ADDITIVE; }
 bool weighted(const Desc& d) { return d.combine == HEED_COMBINE_WEIGHTED; }
 
 constexpr bool kNeeded = true;
@@ -37,7 +38,7 @@ constexpr GraphTensor kTensors[] = {
     {"edge_data", &P::edge_data, &Desc::edge_data, nullptr, &Args::edge_data, nullptr,
      has_edge_data, kNeeded},
     {"w_edge_key", &P::w_edge_key, nullptr, &Desc::w_edge_key, &Args::w_edge_key, nullptr,
-     has_edge_data, kMayMiss},
+     adds_to_keys, kMayMiss},
     {"w_edge_value", &P::w_edge_value, nullptr, &Desc::w_edge_value, &Args::w_edge_value, nullptr,
      has_edge_data, kMayMiss},
     {"edge_bias", &P::edge_bias, &Desc::edge_bias, nullptr, &Args::edge_bias, nullptr, always,
@@ -45,7 +46,7 @@ constexpr GraphTensor kTensors[] = {
     {"head_weights", &P::head_weights, nullptr, nullptr, &Args::head_weights, nullptr, weighted,
      kNeeded},
     {"score_weights", &P::score_weights, nullptr, nullptr, &Args::score_weights, nullptr,
-     weighs_features, kNeeded},
+     weighs_scores, kNeeded},
     {"out", &P::out, &Desc::out, nullptr, nullptr, &Args::out, always, kNeeded},
     {"lse", &P::lse, &Desc::lse, nullptr, nullptr, &Args::lse, always, kMayMiss},
     {"weights", &P::weights, &Desc::weights, nullptr, nullptr, &Args::weights, always, kMayMiss}};
@@ -87,7 +88,7 @@ Axes shape_of(const Desc& d, const EdgeList& edges, std::size_t of) {
     case kGraphWEdgeValue:
       return {1, 1, d.edge_width, d.heads * values};
     case kGraphScoreWeights:
-      return {1, 1, 1, d.heads * d.features};
+      return {1, 1, 1, d.heads * (d.score == HEED_SCORE_COSINE ? 1 : d.features)};
     case kGraphHeadWeights:
       return {1, 1, 1, d.heads};
     case kGraphOut:
@@ -140,7 +141,9 @@ void set_types(Desc& d, const Types& types) {
 GraphProblem::GraphProblem(EdgeList graph, const Desc& described, std::size_t misaligned)
     : edges(std::move(graph)), desc(described), misalign(misaligned) {
   for (std::size_t of = 0; of < kGraphTensors; ++of)
-    if (has(desc, of) && graph_tensor(of).needed) add({of});
+    if (has(desc, of) && graph_tensor(of).needed &&
+        (of != kGraphScoreWeights || desc.score == HEED_SCORE_ADDITIVE))
+      add({of});
 }
 
 void GraphProblem::add(std::initializer_list<std::size_t> all) {
@@ -264,9 +267,9 @@ std::string line_of(const GraphProblem& p) {
   if (p.edges.source_nodes > 0) line << " sources " << p.edges.source_nodes;
   line << " H" << d.heads << " D" << d.features << " Dv" << d.value_features << " "
        << kInputs[d.inputs] << " " << kCombine[d.combine] << " scale " << d.scale;
-  constexpr const char* kScores[] = {"", " sum of ", " additive "};
-  constexpr const char* kActivations[] = {"identity", "leaky ReLU", "tanh"};
-  if (d.score != HEED_SCORE_DOT) line << kScores[d.score] << kActivations[d.activation];
+  constexpr const char* kScores[] = {"", " sum", " additive", " cosine"};
+  constexpr const char* kActivations[] = {"", " of leaky ReLU", " of tanh"};
+  line << kScores[d.score] << kActivations[d.activation];
   if (d.slope != 0) line << " slope " << d.slope;
   if (d.width > 0) line << " width " << d.width;
   if (d.edge_width > 0) line << " edge width " << d.edge_width;

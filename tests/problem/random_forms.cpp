@@ -260,7 +260,10 @@ class Described {
   /// Likewise.
   void choose_score() {
     constexpr double kSlopes[] = {0.2, 0.01, 0, -0.5};
-    if (lengths_ == Lengths::kScores || (2 * d_.features + d_.key_length) % 7 != 3) return;
+    const std::int64_t sizes = 2 * d_.features + d_.key_length;
+    if (lengths_ == Lengths::kScores) return;
+    if (sizes % 7 == 5) d_.score = HEED_SCORE_COSINE;
+    if (sizes % 7 != 3) return;
     d_.score = d_.features == 1 ? HEED_SCORE_SUM : HEED_SCORE_ADDITIVE;
     d_.activation = static_cast<std::uint32_t>((d_.value_features + d_.key_length) % 3);
     if (d_.activation == HEED_ACTIVATION_LEAKY_RELU) d_.slope = kSlopes[d_.value_features % 4];
@@ -474,9 +477,10 @@ class Arrays {
 
   void choose_score_weights() {
     const heed_attention_desc& d = p_.desc;
-    if (d.score != HEED_SCORE_ADDITIVE) return;
+    const bool of_heads = d.score == HEED_SCORE_COSINE && d.query_length % 3 != 0;
+    if (d.score != HEED_SCORE_ADDITIVE && !of_heads) return;
     Random random(static_cast<std::uint64_t>(d.features + 100 * d.key_length));
-    for (std::int64_t n = 0; n < d.query_heads * d.features; ++n)
+    for (std::int64_t n = 0; n < d.query_heads * (of_heads ? 1 : d.features); ++n)
       p_.score_weights.numbers.push_back(random.integer(0, 9) == 0 ? 0 : random.normal());
   }
 
@@ -565,7 +569,7 @@ class Arrays {
       if (kind >= 1 && kind < 7) plant_stored(kind < 4 ? &Problem::key : &Problem::value);
       if (kind < 1 || kind == 7) draw_.plant(kind < 1 ? p_.query : *p_.bias);
     }
-    if (p_.desc.score == HEED_SCORE_DOT) return;
+    if (p_.desc.score == HEED_SCORE_DOT || p_.desc.score == HEED_SCORE_COSINE) return;
     for (Tensor Problem::*const tensor : {&Problem::query, &Problem::key})
       forget_infinities(p_.*tensor);
   }

@@ -137,10 +137,11 @@ void say_softmax(nb::dict& call, const Desc& d) {
 
 template <class Desc>
 void say_score(nb::dict& call, const Desc& d) {
-  constexpr const char* kScores[] = {"dot", "sum", "additive"};
+  constexpr const char* kScores[] = {"dot", "sum", "additive", "cosine"};
   constexpr const char* kActivations[] = {"identity", "leaky_relu", "tanh"};
   if (d.score == HEED_SCORE_DOT) return;
   call["score"] = kScores[d.score];
+  if (d.score == HEED_SCORE_COSINE) return;
   call["activation"] = kActivations[d.activation];
   if (d.activation == HEED_ACTIVATION_LEAKY_RELU) call["slope"] = d.slope;
 }
@@ -161,7 +162,7 @@ void say_options(nb::dict& call, const Problem& p) {
   add_some(call, "alibi_slopes", p.slopes.numbers);
   add_some(call, "sinks", p.sinks.numbers);
   say_score(call, d);
-  if (d.score == HEED_SCORE_ADDITIVE) call["score_weights"] = p.score_weights.numbers;
+  if (!p.score_weights.numbers.empty()) call["score_weights"] = p.score_weights.numbers;
   for (const IndexList& list : kIndexLists)
     if (list.indices != &Problem::block_table) add_some(call, list.name, p.*list.indices);
   if (d.packed_queries > 0) call["max_seqlen_q"] = d.query_length;

@@ -311,7 +311,7 @@ ARGUMENTS = {
         (dict(edge_bias=f32(3, 4)), "edge_bias is ...; it must have a number for each of the 2"),
         (dict(w_edge_key=W_EDGE), "w_edge_key is given without edge_data"),
         (dict(graph=SOURCED), "key is ...a row for each of the 7 source"),
-        (dict(score="dots"), 'score is \'dots\'; it must be "dot", "sum" or "additive"'),
+        (dict(score="dots"), 'score is \'dots\'; it must be "dot", "sum", "additive" or "cosine"'),
         (dict(slope=0.1), 'slope is given; only score="sum" and score="additive" have it'),
         (dict(activation="tanh"), 'activation is given; only score="sum" and score="additive"'),
         (dict(score="sum"), 'query and key have 3 features; with score="sum" they are one number'),
@@ -319,7 +319,12 @@ ARGUMENTS = {
             dict(score="additive"),
             'score_weights is None; score="additive" needs [heads * features]',
         ),
-        (dict(score_weights=[1] * 6), 'score_weights is given; only score="additive" has them'),
+        (dict(score_weights=[1] * 6), 'score_weights is given; only score="additive" and'),
+        (dict(score="cosine", score_weights=[1] * 6), "score_weights has 6 numbers; it must have"),
+        (
+            dict(score="cosine", edge_data=EDGE_DATA, w_edge_key=W_EDGE),
+            'w_edge_key is given; score="cosine" compares nodes alone',
+        ),
         (
             dict(score="additive", score_weights=[1.0]),
             "score_weights has 1 numbers; it must have one for each of the 6 features of all heads",

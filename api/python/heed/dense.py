@@ -36,6 +36,7 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
         s     = scale * <q_i, k_j>
               = scale * act(q_i + k_j)                    with score="sum"
               = scale * <a_h, act(q_i + k_j)>             with score="additive"
+              = scale * a_h * <q_i, k_j> / (|q_i| |k_j|)  with score="cosine"
         s     = softcap * tanh(s / softcap)               if softcap is given
         s     = s - alibi_slopes[h] * |i + offset - j|    if slopes are given
         s     = s + bias[b, h, i, j]                      if a bias is given
@@ -77,9 +78,10 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
         temperature: above 0; infinity weighs all attended keys alike. 1 unless given.
         hard: weight 1 at the largest score, of equal ones at the first key.
         score: how query and key make a score; with ``"sum"`` both have one feature.
-        activation: ``act``, of scores other than ``"dot"``; ``"leaky_relu"`` unless given.
+        activation: ``act``, of ``"sum"`` and ``"additive"``; ``"leaky_relu"`` unless given.
         slope: of leaky ReLU below 0; 0.2 unless given.
-        score_weights: ``a``, ``[heads * features]``, with ``score="additive"``.
+        score_weights: ``a``, ``[heads * features]``, with ``score="additive"``; ``[heads]``, or
+            ones, with ``score="cosine"``.
         dropout: at least 0, less than 1: how likely a weight is dropped, in steps of 1 / 256; the
             others are divided by what is left, ``1 - dropout``. lse, weights and column sums do not
             know of it.

@@ -95,6 +95,7 @@ def graph_attention(
         s_e   = scale * <q_n, k_m + edge_k_e>          for every edge e from m to n
               = scale * act(q_n + k_m + edge_k_e)      with score="sum", as in GAT
               = scale * <a, act(q_n + k_m + edge_k_e)> with score="additive", as in GATv2
+              = scale * a * <q_n, k_m> / (|q_n| |k_m|) with score="cosine", without edge_k
         s_e   = softcap * tanh(s_e / softcap)          if softcap is given
         s_e   = s_e + edge_bias[e]                     if a bias is given; -inf leaves the edge out
         p_e   = softmax(s_e / temperature)             over the edges into n
@@ -129,9 +130,10 @@ def graph_attention(
         w_edge_value: ``[edge width, heads * value features]``, likewise; may be ``w_edge_key``.
         edge_bias: ``[edges given, heads]``, or ``[edges given]`` for all heads; any floating type.
         score: how query and key make a score; with ``"sum"`` both have one feature.
-        activation: ``act``, of scores other than ``"dot"``; ``"leaky_relu"`` unless given.
+        activation: ``act``, of ``"sum"`` and ``"additive"``; ``"leaky_relu"`` unless given.
         slope: of leaky ReLU below 0; 0.2 unless given.
-        score_weights: ``a``, ``[heads * features]``, with ``score="additive"``.
+        score_weights: ``a``, ``[heads * features]``, with ``score="additive"``; ``[heads]``, or
+            ones, with ``score="cosine"``.
         scale: of scores; ``1 / sqrt(features)`` unless given, and 1 of other scores than ``"dot"``.
         softcap: bound of scores, above 0.
         temperature: above 0; infinity weighs all edges into a node alike. 1 unless given.

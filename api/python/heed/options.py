@@ -34,7 +34,7 @@ class SupportsDLPack(Protocol):
 Array: TypeAlias = Union[SupportsDLPack, "Buffer"]
 ArrayT = TypeVar("ArrayT", bound="SupportsDLPack | Buffer")
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-Score: TypeAlias = Literal["dot", "sum", "additive"]
+Score: TypeAlias = Literal["dot", "sum", "additive", "cosine"]
 Activation: TypeAlias = Literal["identity", "leaky_relu", "tanh"]
 Point: TypeAlias = Literal["scores", "capped", "masked", "probabilities"]
 Start: TypeAlias = Literal["top_left", "bottom_right", "top-left", "bottom-right"]

@@ -598,13 +598,14 @@ template <class Desc>
 const void* read_score(Desc& desc, const Arguments& given, bool float64, std::int64_t heads,
                        Reals& weights) {
   if (given.score.is_valid())
-    desc.score = read_word("score", given.score, {"dot", "sum", "additive"});
-  const bool dot = desc.score == HEED_SCORE_DOT;
+    desc.score = read_word("score", given.score, {"dot", "sum", "additive", "cosine"});
+  const bool cosine = desc.score == HEED_SCORE_COSINE;
+  const bool product = desc.score == HEED_SCORE_DOT || cosine;
   for (const auto& [name, one] :
        {std::pair{"activation", given.activation}, std::pair{"slope", given.slope}})
-    if (dot && one.is_valid())
+    if (product && one.is_valid())
       refuse("{} is given; only score=\"sum\" and score=\"additive\" have it", name);
-  if (!dot) desc.activation = HEED_ACTIVATION_LEAKY_RELU;
+  if (!product) desc.activation = HEED_ACTIVATION_LEAKY_RELU;
   if (given.activation.is_valid())
     desc.activation = read_word("activation", given.activation, {"identity", "leaky_relu", "tanh"});
   const bool leaky = desc.activation == HEED_ACTIVATION_LEAKY_RELU;
@@ -613,14 +614,16 @@ const void* read_score(Desc& desc, const Arguments& given, bool float64, std::in
   constexpr double kOfGat = 0.2;
   if (leaky) desc.slope = given.slope.is_valid() ? number("slope", given.slope) : kOfGat;
   const bool additive = desc.score == HEED_SCORE_ADDITIVE;
-  if (given.score_weights.is_valid() != additive)
-    refuse(additive ? "score_weights is None; score=\"additive\" needs [heads * features]"
-                    : "score_weights is given; only score=\"additive\" has them");
+  if (additive && !given.score_weights.is_valid())
+    refuse("score_weights is None; score=\"additive\" needs [heads * features]");
+  if (!additive && !cosine && given.score_weights.is_valid())
+    refuse("score_weights is given; only score=\"additive\" and score=\"cosine\" have them");
   if (desc.score == HEED_SCORE_SUM && desc.features != 1)
     refuse("query and key have {} features; with score=\"sum\" they are one number per head",
            desc.features);
-  const void* const read = read_reals("score_weights", given.score_weights, float64,
-                                      heads * desc.features, weights, "features of all heads");
+  const void* const read =
+      read_reals("score_weights", given.score_weights, float64, score_weights_of(desc, heads),
+                 weights, cosine ? "heads" : "features of all heads");
   return heads == 0 ? nullptr : read;
 }
 

@@ -183,6 +183,12 @@ std::pair<std::uint64_t, std::uint64_t> read_seed(double dropout, nb::handle fro
 template <class Desc>
 void read_softmax(Desc& desc, const Arguments& given);
 
+/// How many numbers score_weights has.
+template <class Desc>
+std::int64_t score_weights_of(const Desc& desc, std::int64_t heads) {
+  return heads * (desc.score == HEED_SCORE_COSINE ? 1 : desc.features);
+}
+
 /// score, activation, slope and score_weights: leaky ReLU of slope 0.2, as GAT and GATv2 have it,
 /// unless something else is said. Returns the weights of features.
 template <class Desc>

@@ -90,7 +90,7 @@ class Gradients {
     add_given(HEED_GRADIENT(typename Api, sinks), call.args.sinks, heads);
     add_given(HEED_GRADIENT(typename Api, alibi_slopes), call.args.alibi_slopes, heads);
     add_given(HEED_GRADIENT(typename Api, score_weights), call.args.score_weights,
-              heads * call.desc.features);
+              score_weights_of(call.desc, heads));
     add_number(HEED_GRADIENT(typename Api, scale));
     add_number(HEED_GRADIENT(typename Api, temperature));
   }

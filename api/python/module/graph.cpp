@@ -332,6 +332,8 @@ void GraphCall::read(const Arguments& given, const heed_graph_info& sizes) {
   args.head_weights =
       read_head_weights(desc.combine, given.head_weights, float64, desc.heads, head_weights);
   args.score_weights = read_score(desc, given, float64, desc.heads, score_weights);
+  if (desc.score == HEED_SCORE_COSINE && matrices[kWEdgeKey].given())
+    refuse("w_edge_key is given; score=\"cosine\" compares nodes alone");
   std::tie(args.dropout_seed, args.dropout_offset) = read_seed(desc.dropout, given.seed);
 }
 
@@ -459,7 +461,7 @@ void add_gradients(Gradients& gradients, const GraphCall& call) {
                       call.desc.heads);
   const Operand features = HEED_VECTOR(GraphApi, score_weights);
   gradients.add_reals(features, wanted(gradients, features, call.args.score_weights != nullptr),
-                      call.desc.heads * call.desc.features);
+                      score_weights_of(call.desc, call.desc.heads));
 }
 
 void check_differentiable(const GraphCall& call) {

@@ -133,15 +133,15 @@ class Backward {
 
   /// Shorter sequences have fewer splits, whose sums stay 0.
   void begin_score_weights() const {
-    if (!problem_.is_product()) std::fill(score_sums_of(0, 0), score_sums_of(plan_.packs, 0), 0.0);
+    if (weights_ > 0) std::fill(score_sums_of(0, 0), score_sums_of(plan_.packs, 0), 0.0);
   }
 
-  /// The gradients of weights of features: the sums of all splits of all batches, in order.
+  /// The gradients of weights of scores: the sums of all splits of all batches, in order.
   void write_score_weights() const {
     auto* const to = static_cast<Real*>(args_.given.grad_score_weights);
     if (to == nullptr) return;
-    const std::int64_t of_pack = plan_.attention.pack_heads * problem_.features;
-    for (std::int64_t at = 0; at < problem_.query_heads * problem_.features; ++at) {
+    const std::int64_t of_pack = plan_.attention.pack_heads * weights_;
+    for (std::int64_t at = 0; at < problem_.query_heads * weights_; ++at) {
       double sum = 0;
       for (std::int64_t pack = at / of_pack; pack < plan_.packs; pack += plan_.attention.packs())
         for (std::int64_t s = 0; s < plan_.splits; ++s) sum += score_sums_of(pack, s)[at % of_pack];
@@ -217,10 +217,10 @@ class Backward {
            pack * plan_.splits * plan_.sum_values;
   }
 
-  /// Weights of features: of a split's rows.
+  /// Weights of scores: of a split's rows.
   double* score_sums_of(std::int64_t pack, std::int64_t split) const {
     return reinterpret_cast<double*>(workspace_ + plan_.score_sums) +
-           (pack * plan_.splits + split) * plan_.attention.pack_heads * problem_.features;
+           (pack * plan_.splits + split) * plan_.attention.pack_heads * weights_;
   }
 
   // The sums of a split: of its keys, then of its values.
@@ -262,6 +262,8 @@ class Backward {
         for (std::int64_t s = 1; s < some; ++s)
           add_row(sums_of(sums + s * plan_.sum_values, sequence), j, features, sum);
         if (some > 1) multiply_values(sum, times, static_cast<std::size_t>(features), sum);
+        if (to == args.grad_key && problem_.divides_by_norms())
+          leave_norm(sequence, head, j, row + 2 * features, sum);
         if (!in_place)
           write_gradient(kernels_, layout, p.accumulate, row, features, row + features, at);
       }
@@ -272,6 +274,18 @@ class Backward {
     write(
         args.grad_value, p.grad_value, problem_.value_features,
         [this](Real* of, const Sequence& s) { return values_of(of, s); }, Real{1});
+  }
+
+  /// Turns the gradient of a key over its norm into the key's; `key` has room for that.
+  void leave_norm(const Sequence& sequence, std::int64_t head, std::int64_t j, Real* key,
+                  Real* gradient) const {
+    if (j >= sequence.key_length) return;
+    const auto features = static_cast<std::size_t>(problem_.features);
+    sequence.read_key(kernels_, heed::keys_of(problem_, args_.attention), head, j,
+                      problem_.features, key);
+    const Norm norm = norm_of(kernels_, key, features);
+    go_through_norm(norm, key, features, 1, along_unit_row(norm, key, features, gradient),
+                    gradient);
   }
 
   /// row = sums[key] * factor
@@ -303,6 +317,7 @@ class Backward {
 
   const heed_attention_backward_plan& plan_;
   const Problem& problem_;
+  const std::int64_t weights_ = weights_of_head(problem_);
   const BackwardArgs& args_;
   const KernelTable<Real>& kernels_;
   std::byte* const workspace_;

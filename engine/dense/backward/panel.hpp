@@ -106,7 +106,7 @@ struct KeyTile {
 template <class Real>
 struct SplitSums {
   KeySums<Real> keys, values;
-  double* score_weights;  ///< [pack_heads][features]; used where scores are no products
+  double* score_weights;  ///< [pack_heads][weights_of_head()]
 };
 
 /// The query rows of a pack of one sequence, and the thread that works on them.

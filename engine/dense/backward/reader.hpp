@@ -109,7 +109,7 @@ class Reader {
                    value_features, rows + i * value_features);
       far[i] = read_row(panel, i, grad_out[i], spare);
     });
-    if (on_.problem.is_product() &&
+    if (on_.problem.is_dot() &&
         rows_.pack.group * on_.sequence.query_length <= on_.kernels.panels.lanes)
       find_apart(panel, far, apart, spare);
     if (std::find(far, far + panel.rows, true) != far + panel.rows)
@@ -137,9 +137,12 @@ class Reader {
     lay_in_columns(panel, rows, value_features, panel.grad_columns);
     if (!on_.problem.is_product()) return scores_.lay_weights(panel, Real{1}, panel.query_columns);
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-      rows[i] = readable(on_.kernels, on_.problem.query,
-                         on_.query_row(on_.args.query, on_.problem.query, row, head), features,
-                         spare + i * features);
+      Real* const buffer = spare + i * features;
+      rows[i] = on_.problem.divides_by_norms()
+                    ? scores_.read_unit_query(row, head, buffer)
+                    : readable(on_.kernels, on_.problem.query,
+                               on_.query_row(on_.args.query, on_.problem.query, row, head),
+                               features, buffer);
     });
     lay_in_columns(panel, rows, features, panel.query_columns);
   }

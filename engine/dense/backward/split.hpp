@@ -137,7 +137,8 @@ class Split {
     Real* const spare = rows + panel.rows * features;
     turn_into_rows(on_.kernels, panel.state.accumulators, panel.vectors, panel.rows, features,
                    rows);
-    if (rows_.args.given.grad_scale != nullptr && on_.problem.is_product())
+    if (on_.problem.divides_by_norms()) leave_norms(panel, rows, spare, sums.score_weights);
+    if (rows_.args.given.grad_scale != nullptr && on_.problem.is_dot())
       panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
         const Layout& layout = on_.problem.query;
         const Real* const query = readable(
@@ -158,6 +159,22 @@ class Split {
       write_gradient(on_.kernels, p.grad_query, p.accumulate, rows + i * features,
                      on_.problem.features, spare,
                      on_.query_row(grad_query, p.grad_query, row, head));
+    });
+  }
+
+  /// Turns gradients of queries over their norms, times weights of heads, into those of queries;
+  /// the gradients of these weights, times them, are the gradient of the scale.
+  void leave_norms(const GradPanel<Real>& panel, Real* rows, Real* query, double* to) const {
+    const auto features = static_cast<std::size_t>(on_.problem.features);
+    panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+      Real* const gradient = rows + i * features;
+      gradients_.scores().read_query(row, head, query);
+      const Norm norm = norm_of(on_.kernels, query, features);
+      const double along = along_unit_row(norm, query, features, gradient);
+      const double weight = gradients_.scores().head_weight(head);
+      to[head - rows_.pack.head] += along;
+      if (rows_.args.given.grad_scale != nullptr) rows_.terms(row, head).scale = weight * along;
+      go_through_norm(norm, query, features, weight, along, gradient);
     });
   }
 

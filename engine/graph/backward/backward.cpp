@@ -185,7 +185,7 @@ class GraphBackward {
                                 (problem_.nodes > 0 ? sums[h] : 0));
   }
 
-  // ---- Weights of features ----
+  // ---- Weights of scores ----
 
   std::int64_t padded() const { return Gather<Real>::padded(problem_.features); }
 
@@ -202,9 +202,9 @@ class GraphBackward {
     if (to == nullptr) return;
     const double* const sums = at<double>(space_, plan_.space.score_sums);
     const double scale = problem_.scale / problem_.temperature;
-    for (std::int64_t i = 0; i < problem_.keys_width; ++i) {
-      const std::int64_t h = i / problem_.features;
-      const double sum = sums[h * padded() + i % problem_.features] * scale;
+    const std::int64_t of_head = problem_.divides_by_norms() ? 1 : problem_.features;
+    for (std::int64_t i = 0; i < problem_.heads * of_head; ++i) {
+      const double sum = sums[i / of_head * padded() + i % of_head] * scale;
       to[i] = static_cast<Real>((plan_.problem.accumulate ? static_cast<double>(to[i]) : 0) +
                                 (problem_.nodes > 0 ? sum : 0));
     }

@@ -72,6 +72,7 @@ class Incoming {
 
   void sum(const Hub& hub) {
     sum_splits(step_, hub, plan_.sums.numbers, sums_);
+    begin_range(hub.first_range);
     finish(hub.node);
   }
 
@@ -84,7 +85,7 @@ class Incoming {
     return heads_ * static_cast<std::size_t>(Gather<Real>::padded(problem_.features));
   }
   void begin_range(std::int64_t index) {
-    if (problem_.is_product()) return;
+    if (problem_.is_dot()) return;
     const auto terms = [&](std::size_t offset, std::size_t numbers, const void* wanted) {
       return wanted == nullptr ? nullptr : step_.of_node<Real>(offset, index, numbers);
     };
@@ -319,6 +320,7 @@ class Incoming {
     }
     if (matrix_.given())
       keep(sums_ + plan_.sums.edge_values, Real{1}, plan_.space.edge_values, node);
+    if (problem_.divides_by_norms()) scores_.leave_norms(node, sums_, activated_sums_.weights);
     if (problem_.is_product())
       return on_.write(step_.query, node, problem_.features, sums_, on_.scale);
     activated_.finish(sums_);

@@ -72,7 +72,7 @@ inline constexpr Operand<GraphBackwardProblem> kGraphBackwardOperands[] = {
         .of_given(INPUT(w_edge_value)),
     gradient(TENSOR(grad_edge_bias), edge_bias_axes).with(Types::kAny).of_given(INPUT(edge_bias)),
     gradient(VECTOR(grad_head_weights), axes_like<head_axes>).of_given(INPUT(head_weights)),
-    gradient(VECTOR(grad_score_weights), axes_like<bias_axes<kToKeys>>)
+    gradient(VECTOR(grad_score_weights), axes_like<score_weight_axes>)
         .of_given(INPUT(score_weights)),
 };
 

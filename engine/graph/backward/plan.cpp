@@ -40,9 +40,10 @@ GraphBackwardSpace lay_out_space(const heed_graph_attention_backward_plan& plan,
   const auto ranges = static_cast<std::int64_t>(plan.graph->ranges.size());
   space.head_terms = offsets.take(weighted ? ranges + 1 : 0, p.heads, sizeof(double));
   const Size activated = s.activates ? s.heads * s.features : Size(0);
-  space.score_terms = offsets.take(activated, ranges, s.number);
+  const Size weights = s.score_weights * s.heads;
+  space.score_terms = offsets.take(weights, ranges, s.number);
   space.edge_terms = offsets.take(activated * p.edge_width, ranges, s.number);
-  space.score_sums = offsets.take(activated, 1, sizeof(double));
+  space.score_sums = offsets.take(weights, 1, sizeof(double));
   space.splits =
       offsets.take(std::max(plan.graph->splits, outgoing.splits), plan.sums.numbers, s.number);
   const bool made = p.inputs != HEED_GRAPH_PROJECTED;
