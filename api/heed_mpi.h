@@ -74,7 +74,8 @@ typedef enum heed_mpi_tensors {
   HEED_MPI_BIAS = 2,
   HEED_MPI_ALIBI_SLOPES = 4,
   HEED_MPI_SINKS = 8,
-  HEED_MPI_KEY_LENGTHS = 16
+  HEED_MPI_KEY_LENGTHS = 16,
+  HEED_MPI_SCORE_WEIGHTS = 32 /* with HEED_SCORE_ADDITIVE, and some with HEED_SCORE_COSINE */
 } heed_mpi_tensors;
 
 /* `attention` describes this rank's part of the problem: query_length and key_length are the rows
@@ -184,10 +185,10 @@ HEED_API heed_status heed_mpi_attention_plan_workspace(const heed_mpi_attention_
                                                        size_t* bytes);
 
 /* Collective. args as of heed_attention, of this rank's shard; what desc.tensors names must be
- * given, and nothing else. Slopes, sinks, key lengths (of the whole sequences), and seed and offset
- * of dropout are the same on all ranks. lse may be wanted by some ranks alone. A rank with
- * HEED_VERBOSE=1 in its environment when the plan was made prints a line: the time it computed, the
- * time it waited, the bytes it sent. */
+ * given, and nothing else. Slopes, sinks, weights of scores, key lengths (of the whole sequences),
+ * and seed and offset of dropout are the same on all ranks. lse may be wanted by some ranks alone.
+ * A rank with HEED_VERBOSE=1 in its environment when the plan was made prints a line: the time it
+ * computed, the time it waited, the bytes it sent. */
 HEED_API heed_status heed_mpi_attention_plan_run(const heed_mpi_attention_plan* plan,
                                                  const heed_attention_args* args, void* workspace,
                                                  size_t workspace_bytes);
@@ -224,7 +225,8 @@ typedef enum heed_mpi_gradients {
   HEED_MPI_GRAD_SINKS = 16,
   HEED_MPI_GRAD_ALIBI_SLOPES = 32,
   HEED_MPI_GRAD_SCALE = 64,
-  HEED_MPI_GRAD_TEMPERATURE = 128
+  HEED_MPI_GRAD_TEMPERATURE = 128,
+  HEED_MPI_GRAD_SCORE_WEIGHTS = 256
 } heed_mpi_gradients;
 
 /* The gradients of attention over ranks, by the formulas of heed_attention_backward and with the
@@ -232,9 +234,9 @@ typedef enum heed_mpi_gradients {
  * what a rank has of the gradients of another's goes straight back to it while the next shard is
  * computed. Sums are made in the arithmetic's type, in an order that depends on how rows are split
  * over how many ranks alone, and rounded once. Every rank gets the gradients of its rows. Those of
- * what all ranks have together are the same on all of them, bit by bit: of sinks, slopes, scale and
- * temperature; of a bias that repeats over queries; and with HEED_MPI_QUERIES_EVERYWHERE of queries
- * and biases.
+ * what all ranks have together are the same on all of them, bit by bit: of sinks, slopes, weights
+ * of scores, scale and temperature; of a bias that repeats over queries; and with
+ * HEED_MPI_QUERIES_EVERYWHERE of queries and biases.
  *
  * A bias whose gradient is wanted repeats over queries on all ranks or on none. Its other sizes are
  * the same on all ranks.

@@ -4,8 +4,9 @@
 //   grad_query    of own rows: over all keys that come by, in the order of rounds
 //   grad_key      of own rows: this rank's, then the sums that others send back after each round,
 //   grad_value    in the order of rounds, from above before from below
-//   others        that all ranks have together (sinks, slopes, scale, temperature; a bias of all
-//                 queries; queries that are everywhere): over ranks, in their order
+//   others        that all ranks have together (sinks, slopes, weights of scores, scale,
+//                 temperature; a bias of all queries; queries that are everywhere): over ranks, in
+//                 their order
 #include <algorithm>
 
 #include "engine/mpi/rounds.hpp"
@@ -77,6 +78,7 @@ void heed_mpi_attention_backward_plan::plan_workspace() {
   if (shares_bias) take_bias();
   sinks_at = take(HEED_MPI_GRAD_SINKS, d.query_heads);
   slopes_at = take(HEED_MPI_GRAD_ALIBI_SLOPES, d.query_heads);
+  score_weights_at = take(HEED_MPI_GRAD_SCORE_WEIGHTS, d.query_heads * problem.weights_of_head());
   scale_at = take(HEED_MPI_GRAD_SCALE, 1);
   temperature_at = take(HEED_MPI_GRAD_TEMPERATURE, 1);
   const auto ranks = static_cast<std::int64_t>(comm.size());
@@ -173,6 +175,8 @@ class Backward : Run {
     void* const slopes = wanted(HEED_MPI_GRAD_ALIBI_SLOPES, own_.slopes_at);
     if (attention.sinks != nullptr) args.grad_sinks = heads_of(sinks);
     args.grad_alibi_slopes = heads_of(slopes);
+    args.grad_score_weights = heads_of(wanted(HEED_MPI_GRAD_SCORE_WEIGHTS, own_.score_weights_at),
+                                       problem_.weights_of_head());
     args.grad_scale = wanted(HEED_MPI_GRAD_SCALE, own_.scale_at);
     args.grad_temperature = wanted(HEED_MPI_GRAD_TEMPERATURE, own_.temperature_at);
     check(heed_attention_backward_plan_run(own_.dense[call.form].get(), &args,
@@ -232,6 +236,8 @@ class Backward : Run {
     const std::int64_t heads = problem_.desc.query_heads;
     write_values(gradients_.grad_sinks, own_.sinks_at, heads);
     write_values(gradients_.grad_alibi_slopes, own_.slopes_at, heads);
+    write_values(gradients_.grad_score_weights, own_.score_weights_at,
+                 heads * problem_.weights_of_head());
     write_values(gradients_.grad_scale, own_.scale_at, 1);
     write_values(gradients_.grad_temperature, own_.temperature_at, 1);
   }

@@ -43,13 +43,25 @@ void check_supported(const heed_attention_desc& d, std::uint32_t tensors) {
   if (d.value.dtype > HEED_DTYPE_F16) refuse_option("a value of 8 bits (desc.value.dtype)");
   if (d.hard != 0)
     refuse_option("hard attention (desc.hard), which has no log-sum-exp to merge by,");
-  if (d.score != HEED_SCORE_DOT) refuse_option("another score than HEED_SCORE_DOT (desc.score)");
   if (d.weights_point != HEED_WEIGHTS_NONE)
     refuse_option("an output of weights (desc.weights_point)");
   if (d.sum_columns != 0) refuse_option("an output of column sums (desc.sum_columns)");
   if ((tensors & HEED_MPI_KEY_LENGTHS) != 0 &&
       (d.causal == HEED_CAUSAL_BOTTOM_RIGHT || d.alignment == HEED_ALIGNMENT_BOTTOM_RIGHT))
     refuse_option("bottom-right alignment with HEED_MPI_KEY_LENGTHS, an offset for each sequence,");
+}
+
+/// Whether runs bring weights of scores must go with the scores.
+void check_score_weights(const Problem& p) {
+  const bool brings = p.brings(HEED_MPI_SCORE_WEIGHTS);
+  const std::uint32_t score = p.desc.score;
+  if (brings && score != HEED_SCORE_ADDITIVE && score != HEED_SCORE_COSINE)
+    refuse(
+        "desc.tensors has HEED_MPI_SCORE_WEIGHTS (32); desc.score is %u, neither "
+        "HEED_SCORE_ADDITIVE (2) nor HEED_SCORE_COSINE (3)",
+        score);
+  if (!brings && score == HEED_SCORE_ADDITIVE)
+    refuse("desc.tensors lacks HEED_MPI_SCORE_WEIGHTS (32); desc.score is HEED_SCORE_ADDITIVE (2)");
 }
 
 /// As far as it can be checked without the others' rows.
@@ -90,7 +102,7 @@ void read_desc(Problem& p, const heed_context& c, const heed_mpi_attention_desc*
   p.desc = read_struct(p.given.attention, attention);
   check_choice("placement", p.given.placement, "a heed_mpi_placement", HEED_MPI_POSITIONS);
   check_choice("queries", p.given.queries, "a heed_mpi_queries", HEED_MPI_QUERIES_EVERYWHERE);
-  check_choice("tensors", p.given.tensors, "heed_mpi_tensors, or-ed", 31);
+  check_choice("tensors", p.given.tensors, "heed_mpi_tensors, or-ed", 63);
   if (p.given.head_ranks < 0)
     refuse("desc.head_ranks is %lld; it must be at least 0", lld(p.given.head_ranks));
   const double intensity = p.given.flops_per_byte;
@@ -100,6 +112,7 @@ void read_desc(Problem& p, const heed_context& c, const heed_mpi_attention_desc*
   check_supported(p.desc, p.given.tensors);
   check_sequences(p);
   make_dense_plan(c, shard_alone(p.desc));  // the dense checks
+  check_score_weights(p);
   if (!p.everywhere())
     check_positions("query_positions", p.given.query_positions, p.given.placement,
                     p.desc.query_length);
@@ -110,7 +123,7 @@ void read_desc(Problem& p, const heed_context& c, const heed_mpi_attention_desc*
 
 /// The gradients that are asked for must be of something that runs bring.
 void check_gradients(const Problem& p) {
-  check_choice("gradients", p.gradients, "heed_mpi_gradients, or-ed", 255);
+  check_choice("gradients", p.gradients, "heed_mpi_gradients, or-ed", 511);
   const auto check_beside = [&](heed_mpi_gradients gradient, const char* name,
                                 heed_mpi_tensors tensor, const char* of) {
     if (p.wants(gradient) && !p.brings(tensor))
@@ -121,6 +134,8 @@ void check_gradients(const Problem& p) {
   check_beside(HEED_MPI_GRAD_SINKS, "HEED_MPI_GRAD_SINKS", HEED_MPI_SINKS, "HEED_MPI_SINKS");
   check_beside(HEED_MPI_GRAD_ALIBI_SLOPES, "HEED_MPI_GRAD_ALIBI_SLOPES", HEED_MPI_ALIBI_SLOPES,
                "HEED_MPI_ALIBI_SLOPES");
+  check_beside(HEED_MPI_GRAD_SCORE_WEIGHTS, "HEED_MPI_GRAD_SCORE_WEIGHTS", HEED_MPI_SCORE_WEIGHTS,
+               "HEED_MPI_SCORE_WEIGHTS");
 }
 
 void read_gradients(Problem& p, const heed_context& c,
@@ -245,6 +260,8 @@ void check_attention(const Plan& plan, const heed_attention_args& args) {
   check_given(plan, "alibi_slopes", args.alibi_slopes, HEED_MPI_ALIBI_SLOPES,
               "HEED_MPI_ALIBI_SLOPES", d.query_heads > 0);
   check_given(plan, "sinks", args.sinks, HEED_MPI_SINKS, "HEED_MPI_SINKS", d.query_heads > 0);
+  check_given(plan, "score_weights", args.score_weights, HEED_MPI_SCORE_WEIGHTS,
+              "HEED_MPI_SCORE_WEIGHTS", d.query_heads > 0);
   check_given(plan, "key_lengths", args.key_lengths, HEED_MPI_KEY_LENGTHS, "HEED_MPI_KEY_LENGTHS",
               d.batch > 0);
   check_lengths(plan, args.key_lengths);
@@ -288,6 +305,7 @@ void check_gradients(const Plan& plan, const heed_attention_backward_args& args)
       GRADIENT(grad_bias, d.grad_bias.dtype, HEED_MPI_GRAD_BIAS),
       GRADIENT(grad_sinks, real, HEED_MPI_GRAD_SINKS),
       GRADIENT(grad_alibi_slopes, real, HEED_MPI_GRAD_ALIBI_SLOPES),
+      GRADIENT(grad_score_weights, real, HEED_MPI_GRAD_SCORE_WEIGHTS),
       GRADIENT(grad_scale, real, HEED_MPI_GRAD_SCALE),
       GRADIENT(grad_temperature, real, HEED_MPI_GRAD_TEMPERATURE),
 #undef GRADIENT

@@ -196,6 +196,7 @@ struct heed_mpi_attention_backward_plan : heed::mpi::Plan {
   std::size_t grad_bias_at = 0;
   bool exchanges_bias = false;
   std::size_t sinks_at = 0, slopes_at = 0;  ///< [query_heads], of all ranks
+  std::size_t score_weights_at = 0;         ///< likewise, [query_heads][Problem::weights_of_head()]
   std::size_t scale_at = 0, temperature_at = 0;
   std::size_t sums_begin = 0, sums_end = 0;  ///< all of these; they begin as 0
   /// The sums of all ranks, up to sums_end, as one piece for every rank.

@@ -89,9 +89,10 @@ class Run : protected RankRun {
   const Slice& slice_of(const Call& call) const { return plan_.slices[call.slice]; }
 
   /// Values per head, from this rank's first head on.
-  std::byte* heads_of(const void* values) const {
-    return after(static_cast<std::byte*>(const_cast<void*>(values)),
-                 static_cast<std::size_t>(plan_.first_head()) * bytes_of(problem_.real()));
+  std::byte* heads_of(const void* values, std::int64_t of_head = 1) const {
+    return after(
+        static_cast<std::byte*>(const_cast<void*>(values)),
+        static_cast<std::size_t>(plan_.first_head() * of_head) * bytes_of(problem_.real()));
   }
   /// Where the mask or bias of a call begins. One that repeats over keys has no stride there,
   /// except where it was gathered.
@@ -125,6 +126,7 @@ class Run : protected RankRun {
     args.dropout_offset = args_.dropout_offset;
     args.dropout_origin = origin_of(call);
     args.alibi_slopes = heads_of(args_.alibi_slopes);
+    args.score_weights = heads_of(args_.score_weights, problem_.weights_of_head());
     if (call.first && has_sinks()) args.sinks = heads_of(args_.sinks);
     return args;
   }

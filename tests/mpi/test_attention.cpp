@@ -37,7 +37,6 @@ bool over_ranks(const Problem& p) {
   const std::vector<std::int32_t>& q = p.cu_seqlens_q;
   const std::vector<std::int32_t>& k = p.cu_seqlens_k;
   if (q.empty() != k.empty() || p.function.call != nullptr || !is_near(p)) return false;
-  if (d.score != HEED_SCORE_DOT) return false;
   for (const IndexList& list : kIndexLists)
     if (list.says_attended && !(p.*list.indices).empty()) return false;
   if (bottom_right && !p.key_lengths.empty()) return false;

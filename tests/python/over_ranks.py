@@ -37,6 +37,10 @@ OPTIONS = {
     "causal": ({"causal": "bottom_right"}, []),
     "float_mask": ({"attn_mask": np.where(mask(2, 1, 5, 7), 0, -np.inf)}, ["bias"]),
     "dropout": ({"dropout": 0.4, "seed": (7, 3)}, ["scale"]),
+    "cosine": (
+        {"score": "cosine", "score_weights": [1, 2, -1, 5]},
+        ["score_weights", "scale", "temperature"],
+    ),
     "bias_of_heads": ({"bias": np.random.default_rng(5).normal(size=(4, 1, 7))}, ["bias"]),
     "everything": (everything(), ["bias", "sinks", "alibi_slopes", "scale", "temperature"]),
 }

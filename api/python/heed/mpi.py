@@ -242,9 +242,9 @@ def attention_backward(
 ) -> Gradients[ArrayT]:
     """Gradients of ``heed.mpi.attention``, as of ``heed.attention_backward``: of this rank's rows.
 
-    Of what all ranks have together, all get the same: of sinks, slopes, scale and temperature, of a
-    bias that repeats over rows, and of queries that are everywhere. Which gradients are wanted is
-    the same on all ranks.
+    Of what all ranks have together, all get the same: of sinks, slopes, weights of scores, scale
+    and temperature, of a bias that repeats over rows, and of queries that are everywhere. Which
+    gradients are wanted is the same on all ranks.
 
     Args:
         query: as the forward call had it, as were ``key``, ``value`` and all options.

@@ -169,7 +169,8 @@ std::uint32_t tensors_of(const Call& call, const Arguments& given) {
                                     {given.bias.is_valid() || (masked && !boolean), HEED_MPI_BIAS},
                                     {call.args.alibi_slopes != nullptr, HEED_MPI_ALIBI_SLOPES},
                                     {call.args.sinks != nullptr, HEED_MPI_SINKS},
-                                    {call.args.key_lengths != nullptr, HEED_MPI_KEY_LENGTHS}})
+                                    {call.args.key_lengths != nullptr, HEED_MPI_KEY_LENGTHS},
+                                    {call.args.score_weights != nullptr, HEED_MPI_SCORE_WEIGHTS}})
     if (has) tensors |= tensor;
   return tensors;
 }
@@ -401,10 +402,11 @@ nb::object gradients_of(MpiPart& part, const MpiLibrary& library, const nb::tupl
   desc.grad_key = back->desc.grad_key;
   desc.grad_value = back->desc.grad_value;
   desc.grad_bias = back->desc.grad_bias;
-  // heed_mpi_gradients has their order, without score_weights, which come before the numbers.
-  constexpr std::uint32_t kBefore = HEED_MPI_GRAD_SCALE - 1;
+  // heed_mpi_gradients has their order, but score_weights come before the numbers here.
+  constexpr std::uint32_t kHere = HEED_MPI_GRAD_SCALE;
   const std::uint32_t wanted = back->gradients.bits();
-  desc.gradients = (wanted & kBefore) | (wanted >> 1U & ~kBefore);
+  desc.gradients = (wanted & (kHere - 1)) | (wanted >> 1U & ~(kHere - 1)) |
+                   ((wanted & kHere) != 0 ? HEED_MPI_GRAD_SCORE_WEIGHTS : 0);
   // Of nothing C would take the usual ones.
   if (desc.gradients != 0)
     library.call_over(Communicator(over), library.heed_mpi_attention_backward, part.context.get(),
