@@ -35,7 +35,7 @@ struct Problem {
   bool everywhere() const { return given.queries == HEED_MPI_QUERIES_EVERYWHERE; }
   bool brings(heed_mpi_tensors tensor) const { return (given.tensors & tensor) != 0; }
   bool wants(heed_mpi_gradients gradient) const { return (gradients & gradient) != 0; }
-  /// How many numbers a head has of args.score_weights.
+  /// How many values a head has in args.score_weights.
   std::int64_t weights_of_head() const {
     return desc.score == HEED_SCORE_COSINE ? 1 : desc.features;
   }
