@@ -73,19 +73,25 @@ class EdgeScores {
   const Real* edge_numbers() const { return edge_data_; }
 
   /// The operands that kernels of nodes need of a node and a batch of its edges, except gradients.
-  NodeEdges<Real> at_once(std::int64_t node, const Batch& batch,
-                          const Gather<Real>& value_of) const {
+  /// Where scores are no products `slopes`, which have room for a batch, receive derivatives, if
+  /// given.
+  NodeEdges<Real> at_once(std::int64_t node, const Batch& batch, const Gather<Real>& value_of,
+                          Real* slopes = nullptr) const {
     query_of_.prefetch_own(node);
     NodeEdges<Real> edges{};
     const std::int32_t* const others = side_.order.others.data() + batch.begin;
-    edges.keys = key_of_.rows(others, batch.edges);
     edges.values = value_of.rows(others, batch.edges);
     edges.value_features = value_of.features();
     edges.edges = batch.edges;
     edges.heads = static_cast<std::size_t>(problem_.heads);
     edges.features = key_of_.features();
-    edges.query = query_of_.whole(node, query_);
     edges.scale = scale_;
+    if (activates_) {
+      activate_at_once(node, others, slopes, edges);
+    } else {
+      edges.keys = edges.slopes = key_of_.rows(others, batch.edges);
+      edges.query = query_of_.whole(node, query_);
+    }
     return edges;
   }
 
@@ -240,6 +246,30 @@ class EdgeScores {
     keys_ = consecutive_rows(side_.rows, row, key_of_.features());
   }
 
+  /// Scores that are sums have a number for each head: rows of one head, that act() takes whole.
+  /// Behind each number other heads' follow, which meet weights of 0: kernels of nodes take nothing
+  /// that is not finite, so they add nothing.
+  void activate_at_once(std::int64_t node, const std::int32_t* others, Real* slopes,
+                        NodeEdges<Real>& edges) const {
+    const bool one_row = problem_.score == HEED_SCORE_SUM;
+    const Gather<Real>& other = one_row ? heads_of_key_ : key_of_;
+    const Gather<Real>& own = one_row ? heads_of_query_ : query_of_;
+    const std::size_t heads = one_row ? 1 : edges.heads;
+    const std::size_t width = heads * other.features();
+    kernels_.rows.activate(other.rows(others, edges.edges), edges.edges, own.whole(node, query_),
+                           heads, other.features(), problem_.template act<Real>(), activated_,
+                           slopes);
+    const auto rows = [&](Real* values) {
+      if (one_row && values != nullptr)
+        std::fill_n(values + edges.edges * width, edges.heads + edges.features - 1 - width,
+                    Real{0});
+      return consecutive_rows(values, width, one_row ? 1 : edges.features);
+    };
+    edges.keys = rows(activated_);
+    edges.slopes = rows(slopes);
+    edges.query = weights_;
+  }
+
   /// Rows that are infinite have NaN past their features, where they were multiplied with 0.
   void clear_padding(std::size_t rows, Real* values) const {
     const auto features = static_cast<std::size_t>(problem_.features);
@@ -299,6 +329,15 @@ class EdgeScores {
   const bool activates_ = !problem_.is_product();
   const Gather<Real> key_of_{kernels_,          side_.other, problem_.heads,
                              problem_.features, side_.rows,  activates_};
+  /// Of scores that are sums: their numbers, as if heads were features of one head.
+  static Tensor heads_as_features(Tensor tensor) {
+    tensor.layout.strides.feature = tensor.layout.strides.head;
+    return tensor;
+  }
+  const Gather<Real> heads_of_query_{kernels_, heads_as_features(side_.own), 1, problem_.heads,
+                                     nullptr};
+  const Gather<Real> heads_of_key_{
+      kernels_, heads_as_features(side_.other), 1, problem_.heads, side_.rows, true};
   const Gather<Real> edge_data_of_{
       kernels_, {on_.step.args.edge_data, problem_.edge_data}, 1, problem_.edge_width, nullptr};
   const std::size_t edge_width_ = edge_data_of_.features();  ///< padded

@@ -27,13 +27,13 @@ struct GraphStep {
   bool wants_lse() const { return last && args.lse != nullptr; }
 };
 
-/// The kernels that take a node with few edges at once: where nothing is done to scores but to
-/// scale them, and there are such kernels; else nullptr.
+/// The kernels that take a node with few edges at once: where edges bring nothing, nothing is done
+/// to scores but to scale them, and there are such kernels; else nullptr.
 template <class Real>
 const NodeKernels<Real>* node_kernels_of(const GraphStep& step) {
   static_assert(kBatch <= kNodeEdges);
   const GraphProblem& p = step.plan.problem;
-  const bool plain = p.is_dot() && !p.hard && p.softcap == 0 && p.edge_width == 0 &&
+  const bool plain = !p.divides_by_norms() && !p.hard && p.softcap == 0 && p.edge_width == 0 &&
                      p.dropout == 0 && step.args.edge_bias == nullptr;
   return plain ? kernels_of<Real>(*step.plan.context->kernels).nodes : nullptr;
 }

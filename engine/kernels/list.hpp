@@ -260,13 +260,14 @@ HEED_NODE_KERNEL(bool, attend_node,
 
 /// The same softmax again, and the gradient of the query: grad_query = factor * the sum over edges
 /// of prob * (<grad, value> - delta) * key, where delta = the sum of prob * <grad, value>, less
-/// grad_lse unless that is nullptr. lse (log2 units) and delta are [heads].
+/// grad_lse unless that is nullptr. lse (log2 units) and delta are [heads]. Where slopes are no
+/// keys, grad_query is the sum of them, and grad_weights of keys, unless that is nullptr.
 HEED_NODE_KERNEL(bool, node_gradient,
                  (const NodeEdges<Real>& node, Real factor, const Real* grad_lse, Real* lse,
-                  Real* delta, Real* grad_query))
+                  Real* delta, Real* grad_query, Real* grad_weights))
 
 /// Gradients of a source, from edges e that lead to destinations[e]: with prob = exp2(score - lse),
-/// grad_key (+)= the sum of factor * prob * (<grad, value> - delta) * query, grad_value (+)= the
+/// grad_key (+)= the sum of factor * prob * (<grad, value> - delta) * slope, grad_value (+)= the
 /// sum of prob * grad. stats is [nodes][2][heads]: lse and delta of all nodes. `fresh` starts from
 /// zero.
 HEED_NODE_KERNEL(bool, source_gradient,

@@ -70,16 +70,16 @@ class HeadGroup {
   HEED_INLINE explicit HeadGroup(std::size_t edges) : edges_(edges), count_(edges * G) {}
 
   /// <row, own> of all edges, for the heads from h on; 0 in lanes past the last.
-  HEED_INLINE void multiply(const EdgeRows& rows, std::size_t h, const Real* own,
-                            std::size_t features, Real* to) const {
+  [[gnu::noinline]] void multiply(const EdgeRows& rows, std::size_t h, const Real* own,
+                                  std::size_t features, Real* to) const {
     if (count_ % n != 0) store<V>(to + count_ / n * n, V(Real{0}));
     edge_scores_in<P>(rows.from_head(static_cast<std::int64_t>(h)), edges_, own + h * features, G,
                       features, true, to, G, kNumbers / G);
   }
 
   /// sums (+)= weights times rows.
-  HEED_INLINE void add(const EdgeRows& rows, std::size_t h, const Real* weights,
-                       std::size_t features, Real* sums, bool fresh) const {
+  [[gnu::noinline]] void add(const EdgeRows& rows, std::size_t h, const Real* weights,
+                             std::size_t features, Real* sums, bool fresh) const {
     edge_values<P>(rows.from_head(static_cast<std::int64_t>(h)), edges_, weights, G, G, features,
                    sums + h * features, fresh);
   }
@@ -201,7 +201,7 @@ bool attend_node(const NodeEdges<Real>& node, Real* row_max, Real* row_sum, Real
 
 template <class P, class Real = RealOf<P>>
 bool node_gradient(const NodeEdges<Real>& node, Real factor, const Real* grad_lse, Real* lse,
-                   Real* delta, Real* grad_query) {
+                   Real* delta, Real* grad_query, Real* grad_weights) {
   return each_group<P>(node, [&](auto group, std::size_t h) HEED_INLINE_LAMBDA {
     using Group = decltype(group);
     using V = typename Group::V;
@@ -233,7 +233,9 @@ bool node_gradient(const NodeEdges<Real>& node, Real factor, const Real* grad_ls
     if (has_lost_digits(log_sum)) return false;
     Group::write(log_sum, lse + h);
     Group::write(less, delta + h);
-    group.add(node.keys, h, gradients, node.features, grad_query, true);
+    group.add(node.slopes, h, gradients, node.features, grad_query, true);
+    if (grad_weights != nullptr)
+      group.add(node.keys, h, gradients, node.features, grad_weights, true);
     return true;
   });
 }
@@ -267,7 +269,7 @@ bool source_gradient(const NodeEdges<Real>& node, Real factor, const Real* stats
       store<V>(gradients + i, prob * V(factor) * rest);
     });
     if (far || !xsimd::all(special == zero)) return false;
-    group.add(node.keys, h, gradients, node.features, grad_key, fresh);
+    group.add(node.slopes, h, gradients, node.features, grad_key, fresh);
     group.add(node.values, h, probs, node.value_features, grad_value, fresh);
     return true;
   });

@@ -190,10 +190,13 @@ inline constexpr std::size_t kAttendQueries = 8;
 inline constexpr std::size_t kNodeEdges = 32;
 
 /// A node of a graph, its own rows of numbers, one head after the other, and the rows that its
-/// edges lead to. Of a source these are: its key and value, queries and gradients of results.
+/// edges lead to. Of a source these are: its key and value, queries and gradients of results. Where
+/// scores are no products of query and key, `query` is weights of features, `keys` what act() makes
+/// of both, and `slopes` its derivatives.
 template <class Real>
 struct NodeEdges {
   EdgeRows keys, values;
+  EdgeRows slopes;    ///< of scores by what gradients are wanted of: of products, keys
   std::size_t edges;  ///< 1 to kNodeEdges
   std::size_t heads, features, value_features;
   const Real* query;  ///< [heads][features]

@@ -46,6 +46,7 @@ struct Node {
   Node(const NodeCase& whole, Random& random)
       : c(whole),
         keys(normals<float>(kNodes * c.heads * c.features, random)),
+        slopes(normals<float>(kNodes * c.heads * c.features, random)),
         values(normals<float>(kNodes * c.heads * c.value_features, random)),
         query(normals<float>(c.heads * c.features, random)),
         grad(normals<float>(c.heads * c.value_features, random)),
@@ -62,6 +63,7 @@ struct Node {
     };
     return {rows(keys, c.features),
             rows(values, c.value_features),
+            rows(slopes, c.features),
             c.edges,
             c.heads,
             c.features,
@@ -74,6 +76,9 @@ struct Node {
   std::size_t other(std::size_t e) const { return static_cast<std::size_t>(others[e]); }
   double key(std::size_t e, std::size_t h, std::size_t x) const {
     return keys[(other(e) * c.heads + h) * c.features + x];
+  }
+  double slope(std::size_t e, std::size_t h, std::size_t x) const {
+    return slopes[(other(e) * c.heads + h) * c.features + x];
   }
   double value(std::size_t e, std::size_t h, std::size_t x) const {
     return values[(other(e) * c.heads + h) * c.value_features + x];
@@ -108,7 +113,7 @@ struct Node {
 
   static constexpr float kScale = 0.375F;
   NodeCase c;
-  BasicBuffer<float> keys, values, query, grad, stats;
+  BasicBuffer<float> keys, slopes, values, query, grad, stats;
   std::vector<std::int32_t> others;
 };
 
@@ -160,13 +165,15 @@ void for_each_node(Function&& function) {
   });
 }
 
-/// One head of gradients by the query or key: the sum over edges of prob (product - delta) row.
+/// One head of gradients: the sum over edges of prob (product - delta) row, of slopes or keys.
 Number gradient_of(const Node& node, std::size_t h, std::size_t x, double factor,
-                   const std::vector<Number>& probs, const std::vector<Number>& deltas) {
+                   const std::vector<Number>& probs, const std::vector<Number>& deltas,
+                   bool of_keys = false) {
   Numbers all;
   for (std::size_t e = 0; e < node.c.edges; ++e) {
     const Number rest = sum<float>(node.product_of(e, h), {-deltas[e].value, deltas[e].bound});
-    all.add(times(times(probs[e], rest), times({node.key(e, h, x), 0}, {factor, 0})));
+    const double row = of_keys ? node.key(e, h, x) : node.slope(e, h, x);
+    all.add(times(times(probs[e], rest), times({row, 0}, {factor, 0})));
   }
   return all.result(2);
 }
@@ -196,15 +203,19 @@ TEST_CASE("attend_node is softmax along edges, and the weighted sum of values", 
   });
 }
 
-TEST_CASE("node_gradient is the gradient of the query, with lse and delta", "[nodes]") {
+TEST_CASE("node_gradient is the gradient of query and weights, with lse and delta", "[nodes]") {
   for_each_node([](const heed::NodeKernels<float>& kernels, const Node& node) {
     const NodeCase& c = node.c;
     constexpr float kFactor = 0.25F;
     BasicBuffer<float> lse(c.heads), delta(c.heads), gradient(c.heads * c.features);
+    BasicBuffer<float> weights(gradient.size()), alone(gradient.size());
     double worst = 0;
     for (const float* const grad_lse : {static_cast<const float*>(nullptr), node.stats.data()}) {
       CHECK(kernels.node_gradient(node.view(), kFactor, grad_lse, lse.data(), delta.data(),
-                                  gradient.data()));
+                                  alone.data(), nullptr));
+      CHECK(kernels.node_gradient(node.view(), kFactor, grad_lse, lse.data(), delta.data(),
+                                  gradient.data(), weights.data()));
+      CHECK(same_bits(gradient, alone));
       for (std::size_t h = 0; h < c.heads; ++h) {
         const Softmax want(node, h);
         Numbers products;
@@ -215,11 +226,13 @@ TEST_CASE("node_gradient is the gradient of the query, with lse and delta", "[no
         worst = std::max({worst, ratio_of(lse[h], want.lse), ratio_of(delta[h], less)});
         const std::vector<Number> deltas(c.edges, less);
         for (std::size_t x = 0; x < c.features; ++x)
-          worst = std::max(worst, ratio_of(gradient[h * c.features + x],
-                                           gradient_of(node, h, x, kFactor, want.probs, deltas)));
+          for (const bool of_keys : {false, true})
+            worst = std::max(
+                worst, ratio_of((of_keys ? weights : gradient)[h * c.features + x],
+                                gradient_of(node, h, x, kFactor, want.probs, deltas, of_keys)));
       }
     }
-    CHECK((lse.intact() && delta.intact() && gradient.intact()));
+    CHECK((lse.intact() && delta.intact() && gradient.intact() && weights.intact()));
     return worst;
   });
 }
@@ -266,7 +279,8 @@ TEST_CASE("kernels of nodes say what is not finite", "[nodes]") {
         return kernels.attend_node(node.view(), a.data(), b.data(), value.data(), nullptr);
       };
       const auto has_gradient = [&](const Node& node) {
-        return kernels.node_gradient(node.view(), 1, nullptr, a.data(), b.data(), key.data());
+        return kernels.node_gradient(node.view(), 1, nullptr, a.data(), b.data(), key.data(),
+                                     nullptr);
       };
       const auto is_source = [&](const Node& node) {
         return kernels.source_gradient(node.view(), 1, node.stats.data(), node.others.data(), true,

@@ -130,10 +130,16 @@ TEST_CASE("gradients of two edges, by hand", "[backward]") {
 // has lost digits, and with more edges from a source than are taken at once.
 TEST_CASE("gradients over graphs whose nodes are taken at once, or cannot be", "[backward]") {
   const auto check = [](const EdgeList& edges, auto&& change) {
-    GraphProblem graph = projected_problem(edges, 3, 8, 4);
-    change(graph);
-    GraphBackwardProblem p = all_gradients_of(std::move(graph));
-    check_problem(p);
+    for (const heed_score score : {HEED_SCORE_DOT, HEED_SCORE_SUM, HEED_SCORE_ADDITIVE}) {
+      heed_graph_attention_desc d = graph_desc(3, score == HEED_SCORE_SUM ? 1 : 8, 4);
+      d.score = score;
+      if (score != HEED_SCORE_DOT) d.activation = HEED_ACTIVATION_LEAKY_RELU;
+      GraphProblem graph(edges, d);
+      graph.fill(1);
+      change(graph);
+      GraphBackwardProblem p = all_gradients_of(std::move(graph));
+      check_problem(p);
+    }
   };
   check(random_edges(30, 200, 4), [](GraphProblem& p) {
     p.query->each([&](const Axes& at) { p.query->set(at, 2000 * p.query->get(at)); });

@@ -26,7 +26,9 @@ with needed_by("heed.pyg"):
     from torch_geometric.nn import HGTConv as _HGTConv
     from torch_geometric.nn import TransformerConv as _TransformerConv
     from torch_geometric.utils import (  # type: ignore[import-untyped]
+        add_self_loops,
         is_torch_sparse_tensor,
+        remove_self_loops,
         softmax,
         to_edge_index,
     )
@@ -41,6 +43,7 @@ from heed.torch_ops import (
     attend_graph,
     drawn_seed,
     graph_attention,
+    never_changes,
 )
 
 __all__ = ["GATConv", "GATv2Conv", "HGTConv", "TransformerConv"]
@@ -69,9 +72,24 @@ def _edges_of(adjacency: Tensor) -> tuple[Tensor, Tensor | None]:
     known = _edges.get(memory)
     if known is None or not torch.equal(known, found):
         with torch.inference_mode(False):  # training may see them later
-            known = found.clone()
+            known = never_changes(found.clone())
         _edges.put(memory, known)
     return cast(Tensor, known), values if values.dim() > 1 else None
+
+
+_looped = _Kept()  # edges that have loops in place of those that they are kept by
+
+
+def _with_loops(edge_index: Tensor, nodes: int) -> Tensor:
+    """The edges with one loop at each node: the same tensor at each call, whose graph is known."""
+    known, given, looped = _looped.get(edge_index) or (None, None, None)
+    if known != nodes or not torch.equal(given, edge_index):
+        with torch.inference_mode(False):  # training may see them later
+            looped, _ = add_self_loops(remove_self_loops(edge_index)[0], num_nodes=nodes)
+            begin = looped[:, : edge_index.shape[1]]
+            given = begin if torch.equal(begin, edge_index) else edge_index.clone()
+        _looped.put(edge_index, (nodes, given, never_changes(looped)))
+    return cast(Tensor, looped)
 
 
 def _sizes(adjacency: Tensor, flipped: bool) -> tuple[int | None, int | None]:
@@ -175,9 +193,8 @@ class _Fused:
         else:
             found = attend_graph(*given, return_weights=self._return_weights)
         _tell("heed", query, key, None)
-        if isinstance(found, Tensor):
-            return found[: len(query)], None
-        return found.out[: len(query)], found.weights
+        out, weights = (found, None) if isinstance(found, Tensor) else (found.out, found.weights)
+        return out if len(out) == len(query) else out[: len(query)], weights
 
 
 class TransformerConv(_Fused, _TransformerConv):  # type: ignore[misc]
@@ -268,19 +285,39 @@ class _Activated(_Fused):
     """
 
     _inputs: dict[str, Any] | None = None
+    _looped: Tensor | None = None  # the edges that messages are propagated along, if they are known
 
     def forward(self: Any, x: Any, edge_index: Any, *args: Any, **kwargs: Any) -> Any:
         """As of PyTorch Geometric's layer."""
-        bound = self._signature.bind(self, x, edge_index, *args, **kwargs)
-        self._return_weights = bool(bound.arguments.get("return_attention_weights"))
+        given = self._signature.bind(self, x, edge_index, *args, **kwargs).arguments
+        self._return_weights = bool(given.get("return_attention_weights"))
         self._given_edges = edge_index
         try:
+            if self.add_self_loops and self._may_keep_loops(given):
+                rows = [len(of) for of in (x if isinstance(x, tuple) else (x,)) if of is not None]
+                self._looped = _with_loops(edge_index, min(rows))
+                edge_index = edge_index[:, :0]  # PyTorch Geometric has none to change
             return super().forward(x, edge_index, *args, **kwargs)  # type: ignore[misc]
         finally:
-            self._given_edges = self._inputs = None
+            self._given_edges = self._inputs = self._looped = None
+
+    def _may_keep_loops(self, given: dict[str, Any]) -> bool:
+        """Whether nothing goes with the edges, and nobody else gets to see them."""
+        edges, x = given["edge_index"], given["x"]
+        return (
+            not torch.compiler.is_compiling()
+            and type(edges) in (Tensor, Parameter)
+            and edges.layout == torch.strided
+            and edges.dim() == len(edges) == 2
+            and edges.dtype in (torch.int32, torch.int64)
+            and given.get("edge_attr") is given.get("size") is None
+            and not self._return_weights
+            and _unreadable(edges, *(x if isinstance(x, tuple) else (x,))) is None
+        )
 
     def edge_updater(self: Any, edge_index: Any, size: Any = None, **inputs: Any) -> Any:
         """Look at what scores are made of; PyTorch Geometric computes them where heed does not."""
+        edge_index = edge_index if self._looped is None else self._looped
         self._inputs = None
         reason = self._reason(edge_index, size, inputs)
         if reason is not None:
@@ -296,12 +333,14 @@ class _Activated(_Fused):
 
     def propagate(self: Any, edge_index: Any, size: Any = None, **inputs: Any) -> Tensor:
         """Attend over the edges, in PyTorch Geometric's place."""
+        edge_index = edge_index if self._looped is None else self._looped
         if self._inputs is None:
             plain = super().propagate(edge_index, size=size, **inputs)  # type: ignore[misc]
             return cast(Tensor, plain)
         edges, stored = _edges_of(edge_index)
         made_from = None
-        if edge_index is not self._given_edges and not is_torch_sparse_tensor(edge_index):
+        known = edge_index is self._given_edges or edge_index is self._looped
+        if not known and not is_torch_sparse_tensor(edge_index):
             made_from, _ = _edges_of(self._given_edges)
         edge_attr = self._inputs["edge_attr"]
         edge_attr = stored if edge_attr is None else edge_attr
@@ -336,6 +375,22 @@ class _Activated(_Fused):
         return cast("str | None", found)
 
 
+# With more heads PyTorch Geometric's way is as fast: most of a matrix of all heads is zeros.
+_MOST_AGAIN = 8
+
+
+def _products(rows: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
+    """The sums over features of rows times weights, [rows, heads] of each.
+
+    The matrix comes first: BLAS libraries are slow where a product is a few numbers wide.
+    """
+    _, heads, features = rows.shape
+    eye = torch.eye(heads, dtype=rows.dtype).unsqueeze(-1)
+    matrix = torch.stack([(of * eye).view(heads, heads * features) for of in weights]).flatten(0, 1)
+    found = matrix @ rows.view(-1, heads * features).T
+    return found.view(len(weights), heads, -1).transpose(1, 2).contiguous().unbind()
+
+
 class GATConv(_Activated, _GATConv):  # type: ignore[misc]
     """``torch_geometric.nn.GATConv``, whose scores, softmax and sums heed fuses.
 
@@ -362,9 +417,27 @@ class GATConv(_Activated, _GATConv):  # type: ignore[misc]
     def _pair(self, inputs: dict[str, Any]) -> tuple[Any, Any]:
         return cast("tuple[Any, Any]", inputs["alpha"])
 
-    def _scored(self: Any, *_: Tensor) -> tuple[Tensor, Tensor, None]:
+    def _scored(self: Any, sources: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, None]:
         key, query = self._inputs["alpha"]
+        if self.heads <= _MOST_AGAIN and not torch.compiler.is_compiling():
+            key, query = self._again(sources, targets, key, query)
         return query.unsqueeze(-1), key.unsqueeze(-1), None
+
+    def _again(
+        self: Any, sources: Tensor, targets: Tensor, key: Tensor, query: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """What PyTorch Geometric found, as products with matrices where gradients are required.
+
+        Theirs are products too. Those of what is multiplied number by number and summed are first
+        as many numbers as rows have. Zeros of matrices must not meet what is not finite.
+        """
+        if not _require_gradients(key, query):
+            return key, query
+        if not bool((key.detach().sum() + query.detach().sum()).isfinite()):
+            return key, query
+        if sources is not targets:
+            return *_products(sources, self.att_src), *_products(targets, self.att_dst)
+        return cast("tuple[Tensor, Tensor]", _products(sources, self.att_src, self.att_dst))
 
     def _edge_matrix(self) -> Tensor:
         """From features of edges to a number per head."""

@@ -26,6 +26,9 @@ class ActivatedGradients {
     if (!problem_.is_product()) scores_.read_weights(on.scale, weights_);
   }
 
+  /// A buffer of derivatives, [kBatch][heads][features].
+  Real* slopes() const { return slopes_; }
+
   /// sums[h] += gradients x derivatives of a batch, of which finish() makes gradients of the node.
   void add(const PanelRows& panel, const Batch& batch, const Real* gradients, Real* sums) {
     values_ = scores_.activate(panel, 0, batch.edges, slopes_);
@@ -63,11 +66,15 @@ class ActivatedGradients {
     }
   }
 
-  /// Makes gradients of the node's sums: of nothing, beside weights that are infinite, nothing.
+  /// Makes gradients of the node's sums, unless scores are products: of nothing, beside weights
+  /// that are infinite, nothing.
   void finish(Real* sums) const {
+    if (problem_.is_product()) return;
     for (std::size_t i = 0; i < row(); ++i)
       if (sums[i] != 0) sums[i] *= weights_[i];
   }
+  /// What kernels of nodes multiply gradients with; finish() does the rest.
+  Real factor() const { return problem_.is_product() ? on_.scale : Real{1}; }
 
  private:
   std::size_t row() const { return on_.heads * features_; }

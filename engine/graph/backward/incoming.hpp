@@ -102,7 +102,7 @@ class Incoming {
     const Batch batch = {begin, static_cast<std::size_t>(end - begin)};
     if (at_once_ == nullptr || batch.edges == 0 || batch.edges > kBatch) return false;
     softmax_.prefetch(batch);
-    NodeEdges<Real> edges = scores_.at_once(node, batch, value_of_);
+    NodeEdges<Real> edges = scores_.at_once(node, batch, value_of_, activated_.slopes());
     edges.grad = grad_of_.whole(node, grad_);
     grad_of_.prefetch_own(node);
     Real* const stored = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_);
@@ -110,9 +110,13 @@ class Incoming {
     for (std::size_t h = 0; of_lse && h < heads_; ++h)
       delta_[h] = grad_lse(node, static_cast<std::int64_t>(h));
     Real* const to = step_.query.in_place<Real>(problem_.heads, problem_.features, node);
-    if (!at_once_->node_gradient(edges, on_.scale, of_lse ? delta_ : nullptr, stored,
-                                 stored + heads_, to != nullptr ? to : sums_))
+    Real* const of_weights = activated_sums_.weights == nullptr ? nullptr : row_;
+    Real* const of_query = to != nullptr ? to : sums_;
+    if (!at_once_->node_gradient(edges, activated_.factor(), of_lse ? delta_ : nullptr, stored,
+                                 stored + heads_, of_query, of_weights))
       return false;
+    if (of_weights != nullptr) add_values(of_weights, score_numbers(), activated_sums_.weights);
+    activated_.finish(of_query);
     if (to == nullptr) on_.write(step_.query, node, problem_.features, sums_, Real{1});
     return true;
   }
@@ -321,10 +325,9 @@ class Incoming {
     if (matrix_.given())
       keep(sums_ + plan_.sums.edge_values, Real{1}, plan_.space.edge_values, node);
     if (problem_.divides_by_norms()) scores_.leave_norms(node, sums_, activated_sums_.weights);
-    if (problem_.is_product())
-      return on_.write(step_.query, node, problem_.features, sums_, on_.scale);
     activated_.finish(sums_);
-    on_.write(step_.query, node, problem_.features, sums_, Real{1});
+    on_.write(step_.query, node, problem_.features, sums_,
+              problem_.is_product() ? on_.scale : Real{1});
   }
 
   /// Keeps sums of edge data for the gradients of matrices.

@@ -52,9 +52,11 @@ class Outgoing {
     Real* const values = sums_ + plan_.sums.values;
     Real* const key = step_.key.in_place<Real>(problem_.heads, problem_.features, node);
     Real* const value = step_.value.in_place<Real>(problem_.heads, problem_.value_features, node);
-    if (!add_at_once(node, order_.offsets[node], order_.offsets[node + 1], on_.scale,
-                     key != nullptr ? key : sums_, value != nullptr ? value : values))
+    Real* const of_key = key != nullptr ? key : sums_;
+    if (!add_at_once(node, order_.offsets[node], order_.offsets[node + 1], activated_.factor(),
+                     of_key, value != nullptr ? value : values))
       return false;
+    activated_.finish(of_key);
     if (key == nullptr) on_.write(step_.key, node, problem_.features, sums_, Real{1});
     if (value == nullptr) on_.write(step_.value, node, problem_.value_features, values, Real{1});
     return true;
@@ -72,7 +74,7 @@ class Outgoing {
     each_batch(begin, end, [&](const Batch& batch) {
       prefetch(batch);
       const std::int32_t* const destinations = order_.others.data() + batch.begin;
-      NodeEdges<Real> edges = scores_.at_once(node, batch, grad_of_);
+      NodeEdges<Real> edges = scores_.at_once(node, batch, grad_of_, activated_.slopes());
       edges.grad = value;
       good = good && at_once_->source_gradient(edges, factor, stats, destinations,
                                                batch.begin == begin, grad_key, grad_value);
@@ -150,7 +152,7 @@ class Outgoing {
   }
 
   void finish(std::int64_t node) {
-    if (!problem_.is_product()) activated_.finish(sums_);
+    activated_.finish(sums_);
     if (problem_.divides_by_norms()) scores_.leave_norms(node, sums_, nullptr);
     on_.write(step_.key, node, problem_.features, sums_,
               problem_.is_product() ? on_.scale : Real{1});

@@ -76,6 +76,13 @@ struct GraphBackwardThread {
     const std::int64_t padded = Gather<Real>::padded(features);
     for (std::int64_t i = 0; i < count * padded; ++i) rows[i] *= factor;
     const Strides& strides = to.layout.strides;
+    if (features == 1) {  // heads are as the features of one
+      Layout along = to.layout;
+      along.strides.feature = strides.head;
+      for (std::int64_t h = 0; h < count; ++h) rows[h] = rows[h * padded];
+      return write_gradient(forward.kernels, along, to.accumulate, rows, count,
+                            buffer(&GraphBackwardSlab::rows), row_at(to.data, along, 0, 0, node));
+    }
     const bool one_run = padded == features && strides.head == features && strides.feature == 1;
     for (std::int64_t h = 0; h < (one_run ? 1 : count); ++h)
       write_gradient(forward.kernels, to.layout, to.accumulate, rows + h * padded,
