@@ -84,6 +84,7 @@ OF_GATS = [
     *({"heads": 2, "residual": True, "add_self_loops": False}, {"negative_slope": 0.0}),
     *({"heads": 2, "edge_dim": 4, "fill_value": fill} for fill in ("mean", "max", 0.5)),
     {"heads": 2, "edge_dim": 4, "add_self_loops": False},
+    {"heads": 9},  # more than one matrix multiplies
     {"heads": 2, "edge_dim": 4, "train": True},
     *({"heads": 4, "edge_dim": 4, "dtype": x} for x in (torch.float64, torch.bfloat16)),
 ]
@@ -123,6 +124,18 @@ def test_edges_that_inference_has_seen_are_trained_on(name):
             assert_same(ours(x, adjacency), theirs(x, adjacency).double())
         ours(x, adjacency).sum().backward()
     assert heed.torch.report() == {"heed": 4}
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_heads_that_are_not_finite_leave_the_others_alone(name):
+    both = layers(name=name, heads=2, bias=False)
+    x, edges, found = torch.randn(NODES, WIDTH), graph(), []
+    for layer in both:
+        lin = layer.lin if name == "GATConv" else layer.lin_l
+        lin.weight.data[:FEATURES] *= torch.finfo(torch.float32).max  # the first head's
+        found.append(layer(x, edges).detach())
+    assert not any(out[:, :FEATURES].isfinite().all() for out in found)
+    assert_same(found[1][:, FEATURES:], found[0][:, FEATURES:])
 
 
 @pytest.mark.parametrize("name", ["TransformerConv", *BOTH])

@@ -293,7 +293,7 @@ class _Activated(_Fused):
         self._return_weights = bool(given.get("return_attention_weights"))
         self._given_edges = edge_index
         try:
-            if self.add_self_loops and self._may_keep_loops(given):
+            if self.add_self_loops and self._is_plain(given):
                 rows = [len(of) for of in (x if isinstance(x, tuple) else (x,)) if of is not None]
                 self._looped = _with_loops(edge_index, min(rows))
                 edge_index = edge_index[:, :0]  # PyTorch Geometric has none to change
@@ -301,11 +301,12 @@ class _Activated(_Fused):
         finally:
             self._given_edges = self._inputs = self._looped = None
 
-    def _may_keep_loops(self, given: dict[str, Any]) -> bool:
+    def _is_plain(self: Any, given: dict[str, Any]) -> bool:
         """Whether nothing goes with the edges, and nobody else gets to see them."""
         edges, x = given["edge_index"], given["x"]
         return (
             not torch.compiler.is_compiling()
+            and self.flow == "source_to_target"
             and type(edges) in (Tensor, Parameter)
             and edges.layout == torch.strided
             and edges.dim() == len(edges) == 2
@@ -375,20 +376,21 @@ class _Activated(_Fused):
         return cast("str | None", found)
 
 
-# With more heads PyTorch Geometric's way is as fast: most of a matrix of all heads is zeros.
-_MOST_AGAIN = 8
+def _products(rows: Tensor, *weights: Tensor) -> list[Tensor]:
+    """The sums over features of rows times weights, ``[rows, heads]`` of each.
 
-
-def _products(rows: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
-    """The sums over features of rows times weights, [rows, heads] of each.
-
-    The matrix comes first: BLAS libraries are slow where a product is a few numbers wide.
+    Up to 8 heads one product with a matrix takes less time than numbers that are multiplied one by
+    one and then summed, and gradients far less. Its zeros must not meet what is not finite. It
+    comes first: BLAS libraries are slow where results have few columns.
     """
     _, heads, features = rows.shape
-    eye = torch.eye(heads, dtype=rows.dtype).unsqueeze(-1)
-    matrix = torch.stack([(of * eye).view(heads, heads * features) for of in weights]).flatten(0, 1)
-    found = matrix @ rows.view(-1, heads * features).T
-    return found.view(len(weights), heads, -1).transpose(1, 2).contiguous().unbind()
+    if heads <= 8 and all(of.dtype == rows.dtype for of in weights):
+        eye = torch.eye(heads, dtype=rows.dtype).unsqueeze(-1)
+        matrices = [(of * eye).view(heads, heads * features) for of in weights]
+        found = torch.cat(matrices) @ rows.view(-1, heads * features).T
+        if bool(found.detach().sum().isfinite()):
+            return list(found.view(len(weights), heads, -1).transpose(1, 2).contiguous().unbind())
+    return [(rows * of).sum(-1) for of in weights]
 
 
 class GATConv(_Activated, _GATConv):  # type: ignore[misc]
@@ -411,6 +413,32 @@ class GATConv(_Activated, _GATConv):  # type: ignore[misc]
     edge_updater = _Activated.edge_updater
     propagate = _Activated.propagate
 
+    def forward(self: Any, x: Any, edge_index: Any, *args: Any, **kwargs: Any) -> Any:
+        """As of ``torch_geometric.nn.GATConv``."""
+        given = self._signature.bind(self, x, edge_index, *args, **kwargs).arguments
+        self._return_weights = bool(given.get("return_attention_weights"))
+        if (
+            isinstance(x, Tensor)
+            and x.dim() == 2
+            and self.lin is not None
+            and self._is_plain(given)
+        ):
+            edges = _with_loops(edge_index, len(x)) if self.add_self_loops else edge_index
+            if self._objection(edges, None, x, x, x) is None:
+                return self._of_one_kind(x, edges)
+        return super().forward(x, edge_index, *args, **kwargs)
+
+    def _of_one_kind(self: Any, x: Tensor, edges: Tensor) -> Tensor:
+        """What PyTorch Geometric's layer computes where sources and targets are the same nodes."""
+        rows = self.lin(x).view(-1, self.heads, self.out_channels)
+        query, key, _ = self._scored(rows, rows)
+        how = edges, None, False, "sum", self.negative_slope
+        out, _ = self._attend(query, key, rows, None, None, None, *how)
+        out = out.flatten(1) if self.concat else out.mean(1)
+        if self.res is not None:
+            out = out + self.res(x)
+        return out if self.bias is None else out + self.bias
+
     def _disagrees(self, featured: bool) -> bool:
         return False  # PyTorch Geometric uses them where both are given
 
@@ -418,26 +446,13 @@ class GATConv(_Activated, _GATConv):  # type: ignore[misc]
         return cast("tuple[Any, Any]", inputs["alpha"])
 
     def _scored(self: Any, sources: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, None]:
-        key, query = self._inputs["alpha"]
-        if self.heads <= _MOST_AGAIN and not torch.compiler.is_compiling():
-            key, query = self._again(sources, targets, key, query)
+        if torch.compiler.is_compiling():
+            key, query = self._inputs["alpha"]
+        elif sources is targets:
+            key, query = _products(sources, self.att_src, self.att_dst)
+        else:
+            (key,), (query,) = _products(sources, self.att_src), _products(targets, self.att_dst)
         return query.unsqueeze(-1), key.unsqueeze(-1), None
-
-    def _again(
-        self: Any, sources: Tensor, targets: Tensor, key: Tensor, query: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """What PyTorch Geometric found, as products with matrices where gradients are required.
-
-        Theirs are products too. Those of what is multiplied number by number and summed are first
-        as many numbers as rows have. Zeros of matrices must not meet what is not finite.
-        """
-        if not _require_gradients(key, query):
-            return key, query
-        if not bool((key.detach().sum() + query.detach().sum()).isfinite()):
-            return key, query
-        if sources is not targets:
-            return *_products(sources, self.att_src), *_products(targets, self.att_dst)
-        return cast("tuple[Tensor, Tensor]", _products(sources, self.att_src, self.att_dst))
 
     def _edge_matrix(self) -> Tensor:
         """From features of edges to a number per head."""
