@@ -372,6 +372,7 @@ TEST_CASE("a hub costs memory per piece, not per edge", "[plan]") {
   EdgeList edges = random_edges(1000, 300000, 9);
   for (Index& n : edges.destinations) n = 3;
   const GraphMemory memory = memory_over(edges, 8, 32);
+  CHECK(memory.info.tasks > 1);
   CHECK(memory.info.workspace_bytes * 10 < sizeof(float) * memory.edges);
 }
 

@@ -1,6 +1,7 @@
 // What may not change a bit of any result. Random problems are changed to others that say the same
 // thing in another way: in other places and types, with other outputs, by other calls.
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "tests/operations/operations.hpp"
@@ -294,17 +295,33 @@ bool other_index(GraphProblem& p, Random&) {
   return true;
 }
 
-/// Edges without tensors, in any order, and as a list or as rows.
-/// Whether their places mean anything.
-bool edges_have_places(const GraphProblem& p) {
-  return p.edge_data || p.edge_bias || p.desc.dropout != 0;
+/// Edges by destination, as rows, or by source, where sources stand in any order; equal ones keep
+/// theirs. What an edge has of its own, an input or the number that dropout goes by, moves with it.
+void reorder(GraphProblem& p, Random& random) {
+  const std::vector<std::size_t> places =
+      random_order(static_cast<std::size_t>(sources_of(p.edges)), random);
+  p.form.rows = random.integer(0, 1) == 0;
+  const auto place = [&](std::size_t e) {
+    return p.form.rows ? static_cast<std::size_t>(p.edges.destinations[e])
+                       : places[static_cast<std::size_t>(p.edges.sources[e])];
+  };
+  std::vector<std::size_t> order(p.edges.sources.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
+  for (std::optional<Tensor>* const own : {&p.edge_data, &p.edge_bias})
+    if (*own)
+      (*own)->fill([&, before = **own](const Axes& at) {
+        const auto e = static_cast<Index>(order[static_cast<std::size_t>(at[2])]);
+        return before.get({at[0], at[1], e, at[3]});
+      });
+  if (p.desc.dropout != 0) p.dropout_edges.assign(order.begin(), order.end());
+  p.edges = reordered(p.edges, order);
 }
 
 bool other_edges_first(GraphProblem& p, Random& random) {
-  if (edges_have_places(p) || p.weights) return false;
-  p.edges = reordered(p.edges, random_order(p.edges.sources.size(), random));
-  p.form.rows = random.integer(0, 1) == 0;
-  if (p.form.rows) p.edges = by_destination(p.edges);
+  if (p.weights) return false;
+  reorder(p, random);
   return true;
 }
 
@@ -393,11 +410,13 @@ const std::vector<Change<BlockBackward>> kOfBlockGradients = {
 };
 
 bool other_edges_of_gradients_first(GraphBackwardProblem& p, Random& random) {
-  EdgeList& edges = p.forward.edges;
-  if (edges_have_places(p.forward)) return false;
-  edges = reordered(edges, random_order(edges.sources.size(), random));
-  p.forward.form.rows = false;
+  if (p.gradients[kGraphEdgeData] || p.gradients[kGraphEdgeBias]) return false;
+  reorder(p.forward, random);
   return true;
+}
+
+GraphBackwardProblem draw_gradients_of_hub(std::uint64_t seed) {
+  return draw_graph_backward(seed, Graphs::kHub);
 }
 
 const std::vector<Change<GraphBackwardProblem>> kOfGraphGradients = {
@@ -439,12 +458,14 @@ TEST_CASE("the same block said in other ways", "[same]") {
 
 TEST_CASE("the same attention over a graph said in other ways", "[same]") {
   check_changes(1000, draw_graph, kOfGraphs);
+  check_changes(48, drawn<Graphs::kHub>, kOfGraphs);
 }
 
 TEST_CASE("the same gradients said in other ways", "[same][backward]") {
   check_changes(150, draw_any_gradients, kOfGradients);
   check_changes(100, draw_block_gradients, kOfBlockGradients);
   check_changes(200, draw_graph_gradients, kOfGraphGradients);
+  check_changes(16, draw_gradients_of_hub, kOfGraphGradients);
 }
 
 TEST_CASE("rows of weights that are picked are rows of them all", "[same]") {
@@ -532,6 +553,37 @@ TEST_CASE("the batch around a sequence changes no bit of its gradients", "[same]
         INFO(IsaContexts::name(n) << ", item " << b << ", gradient of " << name_of(of));
         CHECK(is_item(all[of], b, got[of]));
       }
+    }
+  }
+}
+
+TEST_CASE("edges into other nodes change no bit of a node", "[same]") {
+  const auto stays = [](Index node) { return node % 3 == 1; };
+  for (std::uint64_t seed = 1; seed <= count(400); ++seed) {
+    GraphProblem all = seed % 10 == 0 ? drawn<Graphs::kHub>(seed) : draw_graph(seed);
+    if (all.desc.steps > 1 || all.edge_data || all.edge_bias) continue;
+    GraphProblem some = all;
+    some.edges.sources = some.edges.destinations = {};
+    for (std::size_t e = 0; e < all.edges.sources.size(); ++e) {
+      if (!stays(all.edges.destinations[e])) continue;
+      some.edges.add(all.edges.sources[e], all.edges.destinations[e]);
+      // Dropout goes by the numbers that edges have in the larger graph.
+      if (all.desc.dropout != 0) some.dropout_edges.push_back(static_cast<Index>(e));
+    }
+    some.weights.reset();
+    INFO("seed " << seed << ": " << line_of(all));
+    for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
+      all.run(plain_contexts()[n]);
+      some.run(plain_contexts()[n]);
+      bool same = true;
+      for (const std::size_t of : {std::size_t{kGraphOut}, std::size_t{kGraphLse}})
+        if (some.at(of))
+          some.at(of)->each([&](const Axes& at) {
+            same =
+                same && (!stays(at[2]) || same_number(some.at(of)->get(at), all.at(of)->get(at)));
+          });
+      INFO(IsaContexts::name(n));
+      CHECK(same);
     }
   }
 }
