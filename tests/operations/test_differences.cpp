@@ -78,8 +78,7 @@ Input of_number(double& number, double by_default) {
 Input of_scale(heed_attention_desc& d) { return of_number(d.scale, scale_of<double>(d)); }
 
 /// The input of a gradient; without numbers where no step can be taken.
-Input input_of(std::size_t gradient, BackwardProblem& of) {
-  Problem& p = of.forward;
+Input input_of(std::size_t gradient, Problem& p) {
   switch (gradient) {
     case kGradQuery:
       return of_tensor(p.query);
@@ -102,9 +101,10 @@ Input input_of(std::size_t gradient, BackwardProblem& of) {
   }
 }
 
+Input input_of(std::size_t gradient, BackwardProblem& of) { return input_of(gradient, of.forward); }
+
 Input input_of(std::size_t gradient, BlockBackward& of) {
   Block& b = of.block;
-  Problem& a = b.attention;
   WeightMatrix* const matrices[] = {&b.w_query, &b.w_key, &b.w_value,
                                     b.w_out ? &*b.w_out : nullptr};
   if (gradient >= kBlockWQuery && gradient <= kBlockWOut)
@@ -118,18 +118,8 @@ Input input_of(std::size_t gradient, BlockBackward& of) {
       return of_tensor(b.input_key);
     case kBlockHeadWeights:
       return of_array(b.head_weights.numbers);
-    case kBlockBias:
-      return of_bias(a.bias);
-    case kBlockSinks:
-      return of_array(a.sinks.numbers);
-    case kBlockSlopes:
-      return of_array(a.slopes.numbers);
-    case kBlockScale:
-      return of_scale(a.desc);
-    case kBlockScoreWeights:
-      return of_array(a.score_weights.numbers);
     default:
-      return of_number(a.desc.temperature, 1);
+      return input_of(inside(gradient), b.attention);
   }
 }
 

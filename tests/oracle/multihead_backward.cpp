@@ -60,8 +60,7 @@ class BlockBackwardOracle {
     add_matrix(kBlockWKey, kBlockBKey, block_.input_key, keys_, block_.width_key, k);
     add_matrix(kBlockWValue, kBlockBValue, block_.input_key, keys_, block_.width_key, v);
     add_inputs(q, k, v);
-    for (std::size_t of = 0; of < kGradients - kGradBias; ++of)
-      expected_[kBlockBias + of] = inner[kGradBias + of];
+    for (std::size_t of = kBlockBias; of < kBlockGradients; ++of) expected_[of] = inner[inside(of)];
     return expected_;
   }
 
@@ -213,8 +212,8 @@ class BlockBackwardOracle {
     gradients.of[kGradQuery] = rows(d_.packed_queries, heads_, queries_, d_.features);
     gradients.of[kGradKey] = rows(d_.packed_keys, key_heads_of(d_), keys_, d_.features);
     gradients.of[kGradValue] = rows(d_.packed_keys, key_heads_of(d_), keys_, width_);
-    for (std::size_t of = kGradBias; of < kGradients; ++of)
-      gradients.of[of] = given_.gradients.of[kBlockBias + of - kGradBias];
+    for (std::size_t of = kBlockBias; of < kBlockGradients; ++of)
+      gradients.of[inside(of)] = given_.gradients.of[of];
     const BlockInside inside = {parts_.projections, parts_.attention.out, parts_.attention.lse,
                                 grads};
     return expect_gradients(

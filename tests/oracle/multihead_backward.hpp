@@ -25,13 +25,13 @@ enum BlockGradientOf : std::size_t {
   kBlockBOut,
   kBlockHeadWeights,
   kBlockBias,  ///< of the attention, as are those that follow
-  kBlockSinks,
-  kBlockSlopes,
-  kBlockScale,
-  kBlockTemperature,
-  kBlockScoreWeights,
-  kBlockGradients  ///< how many there are
+  kBlockGradients = kBlockBias + kGradients - kGradBias  ///< how many there are
 };
+
+/// What one of the attention's is there.
+constexpr GradientOf inside(std::size_t of) {
+  return static_cast<GradientOf>(of - kBlockBias + kGradBias);
+}
 
 /// Gradients of a block.
 struct GivenBlockBackward {

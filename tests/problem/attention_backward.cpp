@@ -16,26 +16,39 @@ const char* name_of(GradientOf gradient) {
   return kNames[gradient];
 }
 
+bool has_input_of(GradientOf gradient, const Problem& p) {
+  if (gradient == kGradBias) return p.bias.has_value();
+  if (gradient == kGradSinks) return !p.sinks.numbers.empty();
+  if (gradient == kGradSlopes) return !p.slopes.numbers.empty();
+  if (gradient == kGradScoreWeights) return !p.score_weights.numbers.empty();
+  return true;
+}
+
+std::optional<LaidOut> laid_out(GradientOf gradient, heed_score_layout& grad_bias,
+                                const heed_attention_desc& a, std::uint32_t real) {
+  if (gradient == kGradBias) return LaidOut(grad_bias, a.bias, pairs_of(a), real, Use::kWritten);
+  const auto numbers = [&](std::int64_t n) { return LaidOut(n, nullptr, real, Use::kWritten); };
+  if (gradient == kGradScale || gradient == kGradTemperature) return numbers(1);
+  if (gradient != kGradScoreWeights || a.score == HEED_SCORE_COSINE) return numbers(a.query_heads);
+  if (a.score != HEED_SCORE_ADDITIVE) return std::nullopt;
+  return numbers(a.query_heads * a.features);
+}
+
 LaidOutGradients<kGradients> laid_out(heed_attention_backward_desc& d) {
   const heed_attention_desc& a = *d.attention;
   const AttentionShapes s(a);
   const std::uint32_t real = real_dtype(a);
   const bool packed_q = a.packed_queries > 0;
   const bool packed_k = a.packed_keys > 0;
-  const auto numbers = [&](std::int64_t n) { return LaidOut(n, nullptr, real, Use::kWritten); };
-  const auto numbers_of_features = [&](const heed_attention_desc& of) {
-    if (of.score != HEED_SCORE_ADDITIVE && of.score != HEED_SCORE_COSINE)
-      return std::optional<LaidOut>();
-    return std::optional<LaidOut>(
-        numbers(of.query_heads * (of.score == HEED_SCORE_ADDITIVE ? of.features : 1)));
-  };
-  return {{d.grad_out, s.out, real, Use::kRead, packed_q},
-          {d.grad_lse, {s.query[0], s.query[1], s.query[2], 1}, real, Use::kRead},
-          {LaidOut(d.grad_query, s.query, real, Use::kWritten, packed_q),
-           LaidOut(d.grad_key, s.key, real, Use::kWritten, packed_k),
-           LaidOut(d.grad_value, s.value, real, Use::kWritten, packed_k),
-           LaidOut(d.grad_bias, a.bias, pairs_of(a), real, Use::kWritten), numbers(a.query_heads),
-           numbers(a.query_heads), numbers(1), numbers(1), numbers_of_features(a)}};
+  LaidOutGradients<kGradients> all = {
+      {d.grad_out, s.out, real, Use::kRead, packed_q},
+      {d.grad_lse, {s.query[0], s.query[1], s.query[2], 1}, real, Use::kRead},
+      {LaidOut(d.grad_query, s.query, real, Use::kWritten, packed_q),
+       LaidOut(d.grad_key, s.key, real, Use::kWritten, packed_k),
+       LaidOut(d.grad_value, s.value, real, Use::kWritten, packed_k)}};
+  for (std::size_t of = kGradBias; of < kGradients; ++of)
+    all.of[of] = laid_out(static_cast<GradientOf>(of), d.grad_bias, a, real);
+  return all;
 }
 
 BackwardProblem::BackwardProblem(Problem problem, std::uint64_t seed, const Form& of_out)
@@ -50,14 +63,6 @@ BackwardProblem::BackwardProblem(Problem problem, const heed_attention_backward_
 LaidOutGradients<kGradients> BackwardProblem::laid_out() {
   desc();
   return heed_test::laid_out(desc_);
-}
-
-bool BackwardProblem::can_want(GradientOf gradient) const {
-  if (gradient == kGradBias) return forward.bias.has_value();
-  if (gradient == kGradSinks) return !forward.sinks.numbers.empty();
-  if (gradient == kGradSlopes) return !forward.slopes.numbers.empty();
-  if (gradient == kGradScoreWeights) return !forward.score_weights.numbers.empty();
-  return true;
 }
 
 void BackwardProblem::attend_as_expected() {

@@ -19,6 +19,13 @@ const char* name_of(GradientOf gradient);
 /// Whether row i of a gradient belongs to a sequence: those that are packed may not.
 bool in_sequence(GradientOf gradient, const Problem& p, std::int64_t i);
 
+/// Whether attention has what a gradient is of.
+bool has_input_of(GradientOf gradient, const Problem& p);
+
+/// Of bias and what follows it, of attention itself or within a block; grad_bias is the bias's.
+std::optional<LaidOut> laid_out(GradientOf gradient, heed_score_layout& grad_bias,
+                                const heed_attention_desc& attention, std::uint32_t real);
+
 /// The layouts of a descriptor, which points at its attention's.
 LaidOutGradients<kGradients> laid_out(heed_attention_backward_desc& desc);
 
@@ -31,7 +38,7 @@ class BackwardProblem final
   /// Of a valid descriptor, and of tensors that are yet to be drawn.
   BackwardProblem(Problem problem, const heed_attention_backward_desc& desc);
 
-  bool can_want(GradientOf gradient) const override;
+  bool can_want(GradientOf of) const override { return has_input_of(of, forward); }
 
   /// Sets out and lse to what attention makes them: as heed computes them, or as the oracle does.
   void attend(const Context& context) { forward.run_all(context); }

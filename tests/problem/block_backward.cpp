@@ -5,11 +5,10 @@
 
 namespace heed_test {
 const char* name_of(BlockGradientOf gradient) {
-  constexpr const char* kNames[] = {"input_query",  "input_key",    "w_query", "w_key",   "w_value",
-                                    "w_out",        "b_query",      "b_key",   "b_value", "b_out",
-                                    "head_weights", "bias",         "sinks",   "slopes",  "scale",
-                                    "temperature",  "score_weights"};
-  return kNames[gradient];
+  constexpr const char* kNames[] = {"input_query", "input_key", "w_query",     "w_key",
+                                    "w_value",     "w_out",     "b_query",     "b_key",
+                                    "b_value",     "b_out",     "head_weights"};
+  return gradient < kBlockBias ? kNames[gradient] : name_of(inside(gradient));
 }
 
 LaidOutGradients<kBlockGradients> laid_out(heed_multihead_backward_desc& d) {
@@ -38,12 +37,8 @@ LaidOutGradients<kBlockGradients> laid_out(heed_multihead_backward_desc& d) {
     all.of[kBlockBQuery + i] = numbers(m.out, &d.grad_b_dtype);
   }
   if (block.combine == HEED_COMBINE_WEIGHTED) all.of[kBlockHeadWeights] = numbers(a.query_heads);
-  all.of[kBlockBias] = LaidOut(d.grad_bias, a.bias, pairs_of(a), laid.real, Use::kWritten);
-  all.of[kBlockSinks] = all.of[kBlockSlopes] = numbers(a.query_heads);
-  all.of[kBlockScale] = all.of[kBlockTemperature] = numbers(1);
-  if (a.score == HEED_SCORE_ADDITIVE)
-    all.of[kBlockScoreWeights] = numbers(a.query_heads * a.features);
-  if (a.score == HEED_SCORE_COSINE) all.of[kBlockScoreWeights] = numbers(a.query_heads);
+  for (std::size_t of = kBlockBias; of < kBlockGradients; ++of)
+    all.of[of] = laid_out(inside(of), d.grad_bias, a, laid.real);
   return all;
 }
 
@@ -70,16 +65,8 @@ bool BlockBackward::can_want(BlockGradientOf gradient) const {
       return block.w_out.has_value();
     case kBlockHeadWeights:
       return block.combine() == HEED_COMBINE_WEIGHTED;
-    case kBlockBias:
-      return block.attention.bias.has_value();
-    case kBlockSinks:
-      return !block.attention.sinks.numbers.empty();
-    case kBlockSlopes:
-      return !block.attention.slopes.numbers.empty();
-    case kBlockScoreWeights:
-      return !block.attention.score_weights.numbers.empty();
     default:
-      return true;
+      return gradient < kBlockBias || has_input_of(inside(gradient), block.attention);
   }
 }
 
