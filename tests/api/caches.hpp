@@ -11,6 +11,7 @@ namespace api_test {
 
 using heed_test::Cache;
 using heed_test::make_cache;
+using heed_test::saved;
 
 /// Two layers of two heads, keys of 6 features and values of 3, in eight pages of 16 rows.
 inline heed_cache_desc small_cache(std::uint32_t dtype = HEED_DTYPE_F32) {
@@ -114,14 +115,6 @@ inline heed_sequence grown(const Cache& cache, const heed_cache_desc& desc, std:
         numbers(static_cast<std::size_t>(rows * desc.key_heads * desc.value_features), seed + 9));
   }
   return sequence;
-}
-
-inline std::string saved(const Cache& cache, heed_sequence sequence) {
-  std::size_t bytes = 0;
-  done(heed_cache_save_bytes(cache.get(), sequence, &bytes));
-  std::string memory(bytes, '\0');
-  done(heed_cache_save(cache.get(), sequence, memory.data(), bytes));
-  return memory;
 }
 
 inline heed_sequence loaded(const Cache& cache, const std::string& bytes) {

@@ -7,34 +7,27 @@
 #include <initializer_list>
 #include <string>
 
-#include "tests/api/support.hpp"
+#include "tests/api/files.hpp"
 
 namespace api_test {
 
 /// What is written to a file descriptor between construction and text().
 class Captured {
  public:
-  explicit Captured(int descriptor) : descriptor_(descriptor), file_(std::tmpfile()) {
-    REQUIRE(file_ != nullptr);
+  explicit Captured(int descriptor) : descriptor_(descriptor) {
     flush();
     saved_ = dup(descriptor_);
     REQUIRE(saved_ >= 0);
-    dup2(fileno(file_), descriptor_);
+    dup2(file_.get(), descriptor_);
   }
-  ~Captured() {
-    restore();
-    (void)std::fclose(file_);
-  }
+  ~Captured() { restore(); }
   Captured(const Captured&) = delete;
   Captured& operator=(const Captured&) = delete;
 
   std::string text() {
     restore();
-    std::string result;
-    std::rewind(file_);
-    for (int c = std::fgetc(file_); c != EOF; c = std::fgetc(file_))
-      result.push_back(static_cast<char>(c));
-    return result;
+    file_.rewind();
+    return drain(file_.get());
   }
 
  private:
@@ -51,7 +44,7 @@ class Captured {
   }
 
   int descriptor_;
-  std::FILE* file_;
+  File file_;
   int saved_ = -1;
 };
 

@@ -289,11 +289,12 @@ const std::vector<Kind>& kinds() {
 const std::vector<Kind>& unplanned_kinds() {
   static const std::vector<Kind> all = {
       {"merge", "merge",
-       changes("desc.batch = 2, desc.heads = 4, desc.rows = 96, desc.features = 32")},
+       changes("desc.batch = 2, desc.heads = 4, desc.rows = 500, desc.features = 64"), false, true},
       {"rotate", "rotate",
        changes("desc.batch = 2, desc.heads = 4, desc.rows = 96, desc.features = 32")},
       {"project", "project",
-       changes("desc.batch = 2, desc.rows = 96, prepared.in = 128, prepared.out = 128")},
+       changes("desc.batch = 2, desc.rows = 96, prepared.in = 128, prepared.out = 128"), false,
+       true},
       {"matrix", "matrix", changes("desc.in = 128, desc.out = 128")},
       {"edges", "graph",
        [](Form& f) {

@@ -120,7 +120,7 @@ struct Kind {
 /// large.
 const std::vector<Kind>& kinds();
 std::vector<Kind> large_kinds();
-/// Large ones of operations without plans, which have the one call alone.
+/// And of operations without plans, which have the one call alone.
 const std::vector<Kind>& unplanned_kinds();
 
 /// What the one call gives on one thread.

@@ -7,10 +7,10 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <thread>
 
 #include "tests/api/caches.hpp"
+#include "tests/api/files.hpp"
 
 using namespace api_test;
 
@@ -55,26 +55,6 @@ struct Pipe {
   explicit Pipe(const Ends& made) : out(made.ends[0]), in(made.ends[1]) {}
 };
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { (void)std::fclose(file); }
-};
-
-/// A file without a name, which holds these bytes and stands at its beginning.
-class File {
- public:
-  explicit File(const std::string& bytes = "") : file_(std::tmpfile()) {
-    REQUIRE(file_ != nullptr);
-    REQUIRE(write(get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
-    rewind();
-  }
-  int get() const { return fileno(file_.get()); }
-  void rewind() const { REQUIRE(lseek(get(), 0, SEEK_SET) == 0); }
-  off_t place() const { return lseek(get(), 0, SEEK_CUR); }
-
- private:
-  std::unique_ptr<std::FILE, CloseFile> file_;
-};
-
 /// Writes all of it, as slowly as the reader reads.
 void feed(int descriptor, const std::string& bytes, std::size_t portion) {
   for (std::size_t i = 0; i < bytes.size();) {
@@ -82,16 +62,6 @@ void feed(int descriptor, const std::string& bytes, std::size_t portion) {
         write(descriptor, bytes.data() + i, std::min(portion, bytes.size() - i));
     if (written < 0 && errno != EINTR) return;
     if (written > 0) i += static_cast<std::size_t>(written);
-  }
-}
-
-std::string drain(int descriptor, std::size_t portion) {
-  std::string all;
-  std::string some(portion, '\0');
-  for (;;) {
-    const ssize_t got = read(descriptor, some.data(), some.size());
-    if (got == 0) return all;
-    if (got > 0) all.append(some, 0, static_cast<std::size_t>(got));
   }
 }
 
@@ -149,7 +119,7 @@ TEST_CASE("a file holds what memory holds, from where it stands on", "[cache][sa
   file.rewind();
   const std::string all =
       "before" + saved(cache, small) + saved(cache, large) + saved(cache, small) + "after";
-  CHECK((drain(file.get(), 1 << 16) == all));
+  CHECK((drain(file.get()) == all));
 
   const Cache other = make_cache(serial(), desc);
   REQUIRE(lseek(file.get(), 6, SEEK_SET) == 6);

@@ -36,22 +36,6 @@ TEST_CASE("a merge has parts, and every part its pointers", "[refused][merge]") 
                 more);
 }
 
-TEST_CASE("an executor that merges nothing is found out", "[merge]") {
-  heed_executor executor = HEED_EXECUTOR_INIT;
-  executor.threads = 4;
-  executor.run = [](void*, std::uint32_t, void (*)(void*, std::uint32_t), void*) {};
-  const std::vector<float> part(4000 * 64, 1.0F);
-  std::vector<float> out(part.size());
-  heed_merge_desc desc = HEED_MERGE_DESC_INIT;
-  desc.batch = desc.heads = 1;
-  desc.rows = 4000;
-  desc.features = 64;
-  const void* const parts[] = {part.data(), part.data(), part.data()};
-  check_refusal(
-      heed_merge(context_with(executor).get(), &desc, 3, parts, parts, out.data(), nullptr),
-      HEED_STATUS_EXECUTOR_FAILED, "the executor \"caller\" ran 0 of ");
-}
-
 TEST_CASE("what turns rows makes sense", "[refused][rotate]") {
   check_refused("rotate", R"(
     desc.batch | desc.heads | desc.rows = -1 | least | -2^40 | 2^40+1 | most

@@ -1,31 +1,11 @@
 // Tuning files: what is refused, which problems get which tiles, and that no bit depends on it.
-#include <cstdio>
-
+#include "tests/api/files.hpp"
 #include "tests/api/printed.hpp"
 #include "tests/api/refused.hpp"
 
 using namespace api_test;
 
 namespace {
-
-/// A file with this text, as long as it lives.
-class File {
- public:
-  explicit File(const std::string& text) : file_(std::tmpfile()) {
-    REQUIRE(file_ != nullptr);
-    REQUIRE(std::fwrite(text.data(), 1, text.size(), file_) == text.size());
-    REQUIRE(std::fflush(file_) == 0);
-    path_ = "/dev/fd/" + std::to_string(fileno(file_));
-  }
-  ~File() { (void)std::fclose(file_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  const char* path() const { return path_.c_str(); }
-
- private:
-  std::FILE* file_;
-  std::string path_;
-};
 
 /// The line that begins what is for an ISA of this CPU.
 std::string section(const char* isa = "scalar") {

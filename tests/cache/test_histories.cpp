@@ -98,14 +98,6 @@ class History {
     held_.sequences[i].id = again;
   }
 
-  static std::string saved(const Cache& cache, heed_sequence sequence) {
-    std::size_t bytes = 0;
-    require_ok(heed_cache_save_bytes(cache.get(), sequence, &bytes));
-    std::string memory(bytes, '\0');
-    require_ok(heed_cache_save(cache.get(), sequence, memory.data(), bytes));
-    return memory;
-  }
-
   /// To all layers alike, as models do, or to one alone.
   void append(std::size_t i) {
     const Index rows = random_.integer(0, random_.integer(0, 1) == 0 ? 3 : 50);

@@ -48,7 +48,7 @@ class SavedCase {
     for (append.layer = 0; append.layer < desc_.layers; ++append.layer)
       require_ok(heed_cache_append(cache_.get(), sequence, &append, numbers(desc_.features).data(),
                                    numbers(desc_.value_features).data()));
-    bytes_ = saved(sequence);
+    bytes_ = saved(cache_, sequence);
     // As much room as there was.
     if (draw.one_in(2)) require_ok(heed_cache_free(cache_.get(), sequence));
   }
@@ -74,14 +74,6 @@ class SavedCase {
 
  private:
   static Cache made(const heed_cache_desc& desc) { return make_cache(fuzz_context(), desc); }
-
-  std::string saved(heed_sequence sequence) const {
-    std::size_t size = 0;
-    require_ok(heed_cache_save_bytes(cache_.get(), sequence, &size));
-    std::vector<char> bytes(size);
-    require_ok(heed_cache_save(cache_.get(), sequence, bytes.data(), size));
-    return {bytes.begin(), bytes.end()};
-  }
 
   /// Any bytes, or a number of the header, or its length; half of them with the checksum that they
   /// should have.

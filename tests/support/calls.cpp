@@ -9,6 +9,14 @@ void require_ok(heed_status status) {
     throw std::runtime_error(std::string(heed_status_name(status)) + ": " + heed_last_error());
 }
 
+std::string saved(const Cache& cache, heed_sequence sequence) {
+  std::size_t bytes = 0;
+  require_ok(heed_cache_save_bytes(cache.get(), sequence, &bytes));
+  std::string memory(bytes, '\0');
+  require_ok(heed_cache_save(cache.get(), sequence, memory.data(), bytes));
+  return memory;
+}
+
 const std::vector<const char*>& isa_names() {
   static const std::vector<const char*> all =
       [] {  // asking a virtual machine for its CPU takes long

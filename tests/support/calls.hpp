@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -105,6 +106,9 @@ auto make_plan(const Context& context, const Graph& graph, const Desc& desc) {
 inline Cache make_cache(const Context& context, const heed_cache_desc& desc) {
   return create<heed_cache>(context.get(), &desc);
 }
+
+/// A sequence as bytes.
+std::string saved(const Cache& cache, heed_sequence sequence);
 
 template <class Object>
 auto describe(const Owned<Object>& object) {
