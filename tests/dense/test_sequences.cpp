@@ -102,7 +102,49 @@ void check_sequences(Problem& p) {
   }
 }
 
+/// So have the gradients of its query, key and value.
+void check_gradients(BackwardProblem& p) {
+  const heed_attention_desc& d = p.forward.desc;
+  p.want_nothing();
+  for (const GradientOf of : {kGradQuery, kGradKey, kGradValue}) p.want(of);
+  for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
+    p.attend(plain_contexts()[n]);
+    p.run(plain_contexts()[n]);
+    for (Index b = 0; b < d.batch; ++b) {
+      const Sequence s = sequence(p.forward, b);
+      const Index of_query = d.packed_queries > 0 ? 0 : b;
+      const Index of_key = d.packed_keys > 0 ? 0 : b;
+      BackwardProblem q(alone(p.forward, b), 1, {p.grad_out.dtype()});
+      INFO(IsaContexts::name(n) << ", sequence " << b << ": " << line_of(q));
+      cut_rows(p.grad_out, of_query, s.first_query, q.grad_out);
+      if (p.grad_lse) q.give_grad_lse(1, {p.grad_lse->dtype()});
+      if (p.grad_lse) cut_rows(*p.grad_lse, of_query, s.first_query, *q.grad_lse);
+      for (const GradientOf of : {kGradQuery, kGradKey, kGradValue}) q.want(of);
+      q.attend(plain_contexts()[n]);
+      q.run(plain_contexts()[n]);
+      const auto is_part_of = [&](GradientOf of, Index batch, Index first) {
+        return is_part(*q.gradients[of], *p.gradients[of], batch, first);
+      };
+      CHECK(is_part_of(kGradQuery, of_query, s.first_query));
+      CHECK(is_part_of(kGradKey, of_key, s.first_key));
+      CHECK(is_part_of(kGradValue, of_key, s.first_key));
+    }
+  }
+}
+
 }  // namespace
+
+TEST_CASE("gradients of sequences of a batch are what each has alone", "[same][backward]") {
+  check_drawn(
+      300, 100, [](std::uint64_t seed) { return draw_backward(seed); },
+      [](BackwardProblem& p, std::uint64_t) {
+        p.forward.keep_all_weights();
+        p.forward.function = {};  // it may ask for the item
+        if (p.forward.desc.batch < 2) return false;
+        check_gradients(p);
+        return true;
+      });
+}
 
 TEST_CASE("sequences of a batch are what each is alone", "[same]") {
   std::size_t packed = 0;

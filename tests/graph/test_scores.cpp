@@ -42,6 +42,7 @@ void check_weight(GraphProblem p, double first) {
 
 }  // namespace
 
+// Their default scale is 1.
 TEST_CASE("scores are sums, or weighted sums over features, of what act() makes", "[scores]") {
   // act(-1 + 3) = 2 and act(-1 - 1) = -1: e^2 of e^2 + e^-1.
   check_weight(scored(HEED_SCORE_SUM, HEED_ACTIVATION_LEAKY_RELU, 0.5, {3, -1, -1}, {}),
@@ -54,15 +55,4 @@ TEST_CASE("scores are sums, or weighted sums over features, of what act() makes"
                0.880797078);
   // tanh(2) - 2 tanh(1) = -0.559160732 and -tanh(2) = -0.964027580.
   check_weight(scored(HEED_SCORE_ADDITIVE, HEED_ACTIVATION_TANH, 0, rows, {1, 2}), 0.599856409);
-}
-
-TEST_CASE("the default scale of scores that are no products is 1", "[scores]") {
-  GraphProblem p =
-      scored(HEED_SCORE_ADDITIVE, HEED_ACTIVATION_IDENTITY, 0, {1, 1, -3, 2, 1, -2}, {0.1, 0.2});
-  const char* const isa = isa_names().back();
-  const Outputs got = p.run(isa);
-  p.desc.scale = 1;
-  CHECK(same_bits(p.run(isa), got));
-  p.desc.scale = -2;
-  CHECK_FALSE(same_bits(p.run(isa), got));
 }

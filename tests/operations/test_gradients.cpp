@@ -1,6 +1,5 @@
 // Gradients of dense attention, blocks and graphs where random problems do not go: factors without
-// a reciprocal, matrices over more rows than are taken at a time, what a block keeps, ties; and two
-// edges by hand.
+// a reciprocal, matrices over more rows than are taken at a time, what a block keeps, and ties.
 #include "tests/graph/problems.hpp"
 #include "tests/operations/operations.hpp"
 
@@ -96,35 +95,6 @@ TEST_CASE("of equal heads the first has the gradient of the largest", "[backward
 }
 
 // ---- Graphs ----
-
-TEST_CASE("gradients of two edges, by hand", "[backward]") {
-  // Node 2 attends to nodes 0 and 1 with weights p and 1 - p: out = p v_0 + (1 - p) v_1.
-  EdgeList edges{3, {}, {}, false};
-  edges.add(0, 2);
-  edges.add(1, 2);
-  const double q = 0.5;
-  const double k[] = {1, -1, 0};
-  const double v[] = {2, 5, 0};
-  GraphProblem wide = projected_problem(edges, 1, 1, 1, all_of(HEED_DTYPE_F64));
-  wide.desc.scale = 1;
-  wide.query->fill([&] { return q; });
-  wide.key->fill([&](const Axes& at) { return k[at[2]]; });
-  wide.value->fill([&](const Axes& at) { return v[at[2]]; });
-  GraphBackwardProblem p(std::move(wide));
-  p.grad_out.fill([] { return 1.0; });
-  p.want_all();
-  const double a = std::exp(q * k[0]) / (std::exp(q * k[0]) + std::exp(q * k[1]));
-  const double out = a * v[0] + (1 - a) * v[1];
-  const double s[] = {a * (v[0] - out), (1 - a) * (v[1] - out)};
-  const GraphGradients got = p.run(make_context(isa_names().back()));
-  const auto check = [&](GraphGradientOf of, const std::array<double, 3>& want) {
-    for (std::size_t n = 0; n < 3; ++n)
-      CHECK((want[n] == 0 ? got[of][n] == 0 : std::fabs(got[of][n] - want[n]) < 1e-14));
-  };
-  check(kGraphQuery, {0, 0, s[0] * k[0] + s[1] * k[1]});
-  check(kGraphKey, {s[0] * q, s[1] * q, 0});
-  check(kGraphValue, {a, 1 - a, 0});
-}
 
 // Float32 without options, which is taken node by node: with log-sum-exps beside which a float32
 // has lost digits, and with more edges from a source than are taken at once.

@@ -497,7 +497,7 @@ TEST_CASE("rows of weights that are picked are rows of them all", "[same]") {
   }
 }
 
-// (Of attention alone tests/dense/test_sequences.cpp says so.)
+// (Of attention alone, and of its gradients, tests/dense/test_sequences.cpp says so.)
 TEST_CASE("an item of a batch is what it is alone in a block", "[same]") {
   std::size_t index = 0;
   for (const std::uint32_t combine : kCombiners)
@@ -521,40 +521,6 @@ TEST_CASE("an item of a batch is what it is alone in a block", "[same]") {
         }
       }
     }
-}
-
-TEST_CASE("the batch around a sequence changes no bit of its gradients", "[same][backward]") {
-  Sizes sizes = {90, 140, 12, 9, 3, 4, 2};
-  sizes.causal = HEED_CAUSAL_BOTTOM_RIGHT;
-  Problem forward = filled(sizes, 22);
-  forward.key_lengths = {140, 7, 96};
-  BackwardProblem whole(std::move(forward));
-  whole.give_grad_lse(101);
-  whole.want_all();
-  whole.attend(plain_contexts()[0]);
-  sizes.batch = 1;
-  for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
-    const Gradients all = whole.run(plain_contexts()[n]);
-    for (Index b = 0; b < 3; ++b) {
-      Problem part(sizes);
-      part.key_lengths = {whole.forward.key_lengths[static_cast<std::size_t>(b)]};
-      for (Tensor Problem::*const tensor :
-           {&Problem::query, &Problem::key, &Problem::value, &Problem::out})
-        assign_item(whole.forward.*tensor, b, part.*tensor);
-      part.want_lse();
-      assign_item(*whole.forward.lse, b, *part.lse);
-      BackwardProblem alone(std::move(part));
-      assign_item(whole.grad_out, b, alone.grad_out);
-      alone.give_grad_lse(1);
-      assign_item(*whole.grad_lse, b, *alone.grad_lse);
-      alone.want_all();
-      const Gradients got = alone.run(plain_contexts()[n]);
-      for (const GradientOf of : {kGradQuery, kGradKey, kGradValue}) {
-        INFO(IsaContexts::name(n) << ", item " << b << ", gradient of " << name_of(of));
-        CHECK(is_item(all[of], b, got[of]));
-      }
-    }
-  }
 }
 
 TEST_CASE("edges into other nodes change no bit of a node", "[same]") {

@@ -131,7 +131,7 @@ class GraphOracle {
       for (Index x = 0; x < width_; ++x) {
         const bool concatenated = d_.combine == HEED_COMBINE_CONCAT;
         Number number = concatenated ? results[size(h * width_ + x)] : combined(results, x);
-        if (d_.residual != 0) number = sum(data_.row(n)[h * width_ + x], number);
+        if (d_.residual != 0) number = sum<Real>(data_.row(n)[h * width_ + x], number);
         number = bounded<Real>(number.value, number.bound, std::fabs(number.value));
         expected_.out[out_at(n, h, x)] =
             stored(number.value, number.bound, dtype_of(d_.out.dtype, HEED_DTYPE_F32), real_);
@@ -151,14 +151,6 @@ class GraphOracle {
     if (d_.combine == HEED_COMBINE_MAX) return largest_head<Real>(heads);
     if (d_.combine == HEED_COMBINE_MEAN) return mean_of_heads<Real>(heads);
     return weighted_heads<Real>(heads, weights.data());
-  }
-
-  Number sum(const Number& a, const Number& b) const {
-    const Wide value = a.value + b.value;
-    if (b.value == 0 && b.bound == 0) return {value, a.bound};
-    const Wide bound = a.bound + b.bound;
-    if (!std::isfinite(value)) return {value, bound};
-    return {value, bound + A::kUnit * (std::fabs(value) + bound)};
   }
 
   const GraphGiven& given_;
