@@ -26,6 +26,7 @@ using heed_test::Context;
 using heed_test::CountingAllocator;
 using heed_test::describe;
 using heed_test::Destroy;
+using heed_test::executor_of;
 using heed_test::Graph;
 using heed_test::GraphPlan;
 using heed_test::in_order;

@@ -155,14 +155,6 @@ struct WideCache : FilledCache {
   }
 };
 
-heed_executor executor_of(decltype(heed_executor::run) run, void* user) {
-  heed_executor executor = HEED_EXECUTOR_INIT;
-  executor.threads = 4;
-  executor.user = user;
-  executor.run = run;
-  return executor;
-}
-
 }  // namespace
 
 TEST_CASE("a sequence that is read is not changed, but read and forked", "[concurrency][cache]") {
@@ -192,7 +184,7 @@ TEST_CASE("a sequence that is being changed is not even looked at", "[concurrenc
     static_cast<Tries*>(user)->all();
     for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
   };
-  const WideCache form(executor_of(in_the_middle, &tries));
+  const WideCache form(executor_of(4, in_the_middle, &tries));
   tries.form = &form;
   REQUIRE(form.append() == HEED_STATUS_OK);
   const std::string words = refusal(form.sequences[1], "is being changed by another call");
@@ -202,7 +194,7 @@ TEST_CASE("a sequence that is being changed is not even looked at", "[concurrenc
 
 TEST_CASE("an executor that converts nothing is found out, and nothing has changed", "[cache]") {
   const auto nothing = [](void*, std::uint32_t, void (*)(void*, std::uint32_t), void*) {};
-  const WideCache form(executor_of(nothing, nullptr));
+  const WideCache form(executor_of(4, nothing));
   check_refusal(form.append(), HEED_STATUS_EXECUTOR_FAILED,
                 "the executor \"caller\" ran 0 of 40 tasks");
   CHECK(form.state() == form.before);

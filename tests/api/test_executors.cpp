@@ -9,15 +9,7 @@ using namespace api_test;
 
 namespace {
 
-using Body = void (*)(void* argument, std::uint32_t index);
-
-Context context_with(decltype(heed_executor::run) run, void* user, std::uint32_t threads) {
-  heed_executor executor = HEED_EXECUTOR_INIT;
-  executor.threads = threads;
-  executor.user = user;
-  executor.run = run;
-  return api_test::context_with(executor);
-}
+using Body = heed_test::ExecutorBody;
 
 /// A run through an executor that `run` implements, with `threads` threads. (What plans are made
 /// of is made without it.)
@@ -26,7 +18,7 @@ struct Attempt {
       : want(expected(kind)), problem(kind.problem()) {
     Object plan;
     REQUIRE(problem->prepare(serial()) == HEED_STATUS_OK);
-    REQUIRE(problem->create(context_with(run, user, threads), plan) == HEED_STATUS_OK);
+    REQUIRE(problem->create(context_with(executor_of(threads, run, user)), plan) == HEED_STATUS_OK);
     CHECK(problem->describe(plan).threads == threads);
     forget_last_error();
     status = problem->run(plan);
@@ -80,7 +72,7 @@ TEST_CASE("a caller's executor is not called for a problem too small to share", 
   const auto count = [](void* user, std::uint32_t, Body, void*) {
     ++*static_cast<std::uint32_t*>(user);
   };
-  const Context context = context_with(count, &calls, 4);
+  const Context context = context_with(executor_of(4, count, &calls));
   CHECK(describe(make_plan(context, small_desc())).threads == 1);
   CHECK(same_bits(run(context), run(serial())));
   CHECK(calls == 0);
@@ -90,8 +82,7 @@ TEST_CASE("an executor that runs nothing has failed, and the one call gives its 
           "[executor]") {
   const Environment quiet;
   CountingAllocator memory;
-  heed_executor executor = in_order(4);
-  executor.run = [](void*, std::uint32_t, Body, void*) {};
+  const heed_executor executor = executor_of(4, [](void*, std::uint32_t, Body, void*) {});
   heed_context_options options = memory.options();
   options.executor_name = nullptr;
   options.executor = &executor;

@@ -85,6 +85,12 @@ const std::vector<Entry>& entries() {
   return all;
 }
 
+bool built_in(const char* executor) {
+  if (executor == nullptr) return true;
+  const std::vector<std::string> all = api_test::executors();
+  return std::find(all.begin(), all.end(), executor) != all.end();
+}
+
 const Entry& attention_entry() {
   return *std::find_if(entries().begin(), entries().end(),
                        [](const Entry& entry) { return entry.name == "dense, a call"; });

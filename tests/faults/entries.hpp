@@ -53,6 +53,9 @@ const std::vector<Entry>& entries();
 /// heed_attention, which computes on threads.
 const Entry& attention_entry();
 
+/// Whether heed has an executor of this name; nullptr, a caller's, it always has.
+bool built_in(const char* executor);
+
 /// Calls it with all outputs untouched before.
 heed_status call(const Entry& entry, Scene& scene);
 /// What it leaves in outputs, on one thread.

@@ -57,13 +57,6 @@ void fail(const std::string& where, const std::string& what) {
   (void)std::printf("FAILED: %s: %s\n", where.c_str(), what.c_str());
 }
 
-bool built_in(const Executor& executor) {
-  if (executor.heeds == nullptr) return true;
-  for (std::size_t i = 0; i < heed_executor_count(); ++i)
-    if (std::strcmp(heed_executor_name(i), executor.heeds) == 0) return true;
-  return false;
-}
-
 /// For as long as this lives.
 struct AllowThreads {
 #if defined(HEED_WITH_TBB)
@@ -237,7 +230,7 @@ int main(int count, char** arguments) {
   int tried = 0;
   for (const Executor& executor : kExecutors) {
     if (count > 1 && std::strcmp(arguments[1], executor.name) != 0) continue;
-    if (!built_in(executor)) continue;
+    if (!built_in(executor.heeds)) continue;
     ++tried;
     test_warm(executor);
     if (executor.heeds != nullptr) test_cold(executor);

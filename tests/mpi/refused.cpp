@@ -1,6 +1,7 @@
 #include "tests/mpi/refused.hpp"
 
 #include "tests/support/allocator.hpp"
+#include "tests/support/executors.hpp"
 
 namespace heed_test {
 namespace {
@@ -40,10 +41,7 @@ void check_out_of_memory(const Attempt& call) {
 }
 
 void check_failing_executor(const Attempt& call) {
-  heed_executor executor = HEED_EXECUTOR_INIT;
-  executor.threads = 2;
-  executor.run = [](void* user, std::uint32_t count, void (*body)(void*, std::uint32_t),
-                    void* argument) {
+  const auto fail = [](void* user, std::uint32_t count, ExecutorBody body, void* argument) {
     int& failures = *static_cast<int*>(user);
     if (failures > 0) {
       --failures;  // and runs nothing
@@ -52,7 +50,7 @@ void check_failing_executor(const Attempt& call) {
     for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
   };
   int failures = rank() == ranks() - 1 ? 1 : 0;
-  executor.user = &failures;
+  const heed_executor executor = executor_of(2, fail, &failures);
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   options.executor = &executor;
   heed_context* made = nullptr;

@@ -41,6 +41,7 @@ TEST_CASE("threads, executors and tiles change no bit of attention", "[same][thr
     check_shared(drawn<Lengths::kEdges>(seed));
     check_shared(drawn<Lengths::kLong>(seed));
   }
+  for (std::uint64_t seed = 1; seed <= count(6); ++seed) check_shared(drawn<Graphs::kHub>(seed));
 }
 
 TEST_CASE("threads, executors and tiles change no bit of a block", "[same][threads]") {
@@ -53,27 +54,16 @@ TEST_CASE("threads, executors and tiles change no bit of a block", "[same][threa
     }
 }
 
-TEST_CASE("threads, executors and tiles change no bit over a graph", "[same][threads]") {
-  for (std::uint64_t seed = 1; seed <= count(6); ++seed) {
-    check_shared(draw_graph_problem(seed, Graphs::kHub));
-    check_shared(draw_graph_backward(seed, Graphs::kHub));
-  }
-}
-
 TEST_CASE("threads, executors and tiles change no bit of a gradient", "[backward][same][threads]") {
   for (std::uint64_t seed = 1; seed <= count(40); ++seed)
     for (const Lengths lengths : {Lengths::kLarge, Lengths::kLong, Lengths::kShared})
       check_shared(draw_gradients(seed, lengths));
-}
-
-TEST_CASE("threads, executors and tiles change no bit of a gradient of a block",
-          "[backward][same][threads]") {
+  for (std::uint64_t seed = 1; seed <= count(6); ++seed)
+    check_shared(draw_graph_backward(seed, Graphs::kHub));
   for (const bool keep : {false, true}) {
     const auto combine = keep ? HEED_COMBINE_WEIGHTED : HEED_COMBINE_CONCAT;
-    BlockBackward p(block_of(combine, HEED_DTYPE_DEFAULT, 90), 1);
+    BlockBackward p = all_gradients_of(block_of(combine, HEED_DTYPE_DEFAULT, 90));
     p.block.own_desc.keep = keep ? 1 : 0;
-    p.give_grad_lse(101);
-    p.want_all();
     check_shared(p);
   }
 }

@@ -11,37 +11,39 @@
 
 namespace heed_test {
 
-/// A caller's executor that runs one body after the other.
-inline heed_executor in_order(std::uint32_t threads) {
+/// A caller's.
+inline heed_executor executor_of(std::uint32_t threads, decltype(heed_executor::run) run,
+                                 void* user = nullptr) {
   heed_executor executor = HEED_EXECUTOR_INIT;
   executor.threads = threads;
-  executor.run = [](void*, std::uint32_t count, void (*body)(void*, std::uint32_t),
-                    void* argument) {
-    for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
-  };
+  executor.user = user;
+  executor.run = run;
   return executor;
+}
+
+using ExecutorBody = void (*)(void* argument, std::uint32_t index);
+
+/// That runs one body after the other.
+inline heed_executor in_order(std::uint32_t threads) {
+  return executor_of(threads, [](void*, std::uint32_t count, ExecutorBody body, void* argument) {
+    for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
+  });
 }
 
 /// Last first: as different from threads as it gets, and needs none.
 inline heed_executor backwards(std::uint32_t threads) {
-  heed_executor executor = in_order(threads);
-  executor.run = [](void*, std::uint32_t count, void (*body)(void*, std::uint32_t),
-                    void* argument) {
+  return executor_of(threads, [](void*, std::uint32_t count, ExecutorBody body, void* argument) {
     while (count-- > 0) body(argument, count);
-  };
-  return executor;
+  });
 }
 
 /// On threads that are started for each run.
 inline heed_executor own_threads(std::uint32_t threads) {
-  heed_executor executor = in_order(threads);
-  executor.run = [](void*, std::uint32_t count, void (*body)(void*, std::uint32_t),
-                    void* argument) {
+  return executor_of(threads, [](void*, std::uint32_t count, ExecutorBody body, void* argument) {
     std::vector<std::thread> others;
     for (std::uint32_t i = 0; i < count; ++i) others.emplace_back(body, argument, i);
     for (std::thread& other : others) other.join();
-  };
-  return executor;
+  });
 }
 
 /// Calls function(name, context) for every executor with one, two and four threads, and for those
