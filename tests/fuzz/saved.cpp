@@ -100,7 +100,7 @@ class SavedCase {
     const heed_status status = load(&sequence);
     const bool loaded = status == HEED_STATUS_OK;
     if (loaded) {
-      const std::string again = saved(sequence);
+      const std::string again = saved(cache_, sequence);
       demand(bytes.compare(0, again.size(), again) == 0, "what is loaded is not what was saved");
       attend(sequence);
       require_ok(heed_cache_free(cache_.get(), sequence));

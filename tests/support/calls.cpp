@@ -12,9 +12,9 @@ void require_ok(heed_status status) {
 std::string saved(const Cache& cache, heed_sequence sequence) {
   std::size_t bytes = 0;
   require_ok(heed_cache_save_bytes(cache.get(), sequence, &bytes));
-  std::string memory(bytes, '\0');
+  std::vector<char> memory(bytes);  // nothing lies behind it
   require_ok(heed_cache_save(cache.get(), sequence, memory.data(), bytes));
-  return memory;
+  return {memory.begin(), memory.end()};
 }
 
 const std::vector<const char*>& isa_names() {
