@@ -26,8 +26,9 @@ prints (standard output and error together).
   --timeout SECONDS   default 600
   -h, --help          this text
 
-Exit status: the program's own; 128 + N where signal N or CPU exception N ended it (an invalid
-opcode is exception 6: 134); 124 after the timeout; 125 where the program could not be run.
+Exit status: the program's own; 128 + N where signal N or CPU exception N ended it (6, an invalid
+opcode or abort(): 134; 13, general protection: 141; 14, a page fault: 142), and the last line says
+which; 124 after the timeout; 125 where the program could not be run, or the machine broke down.
 
 Environment: BOCHS (the binary, default bochs), BXSHARE_DIR (the directory of BIOS-bochs-latest,
 default /usr/share/bochs), BXVGA (the VGA BIOS file), BXGUI (bochs's display_library, default rfb).
