@@ -1,6 +1,6 @@
 // Sequences of a batch, packed or shortened, have the bits that each has alone.
 #include "tests/dense/kinds.hpp"
-#include "tests/problem/random_forms.hpp"
+#include "tests/problem/random_blocks.hpp"
 #include "tests/support/isas.hpp"
 #include "tests/support/pages.hpp"
 
@@ -83,6 +83,16 @@ bool is_part(const Tensor& part, const Tensor& whole, Index b, Index first) {
   return same;
 }
 
+/// Results of sequence b of p alone, and what else is asked for, are parts of all.
+void check_parts(const Problem& q, Problem& p, Index b, const Tensor& part, const Tensor& whole) {
+  const Index first = sequence(p, b).first_query;
+  const Index batch = p.desc.packed_queries > 0 ? 0 : b;
+  CHECK(is_part(part, whole, batch, first));
+  if (q.lse) CHECK(is_part(*q.lse, *p.lse, batch, first));
+  if (q.weights) CHECK(is_part(*q.weights, *p.weights, b, 0));
+  if (q.column_sums) CHECK(is_part(*q.column_sums, *p.column_sums, b, 0));
+}
+
 /// Every sequence of p alone has the bits that it has in the batch.
 void check_sequences(Problem& p) {
   Problem rows = contiguous(p);
@@ -92,12 +102,35 @@ void check_sequences(Problem& p) {
       Problem q = alone(rows, b);
       INFO(isa << ", sequence " << b << ": " << line_of(q));
       q.run_all(isa);
-      const Index first = sequence(p, b).first_query;
-      const Index batch = p.desc.packed_queries > 0 ? 0 : b;
-      CHECK(is_part(q.out, p.out, batch, first));
-      if (q.lse) CHECK(is_part(*q.lse, *p.lse, batch, first));
-      if (q.weights) CHECK(is_part(*q.weights, *p.weights, b, 0));
-      if (q.column_sums) CHECK(is_part(*q.column_sums, *p.column_sums, b, 0));
+      check_parts(q, p, b, q.out, p.out);
+    }
+  }
+}
+
+/// So has a block, of which each has rows of inputs of its own.
+void check_blocks(Block& block) {
+  Problem& p = block.attention;
+  const Tensor& keys = block.input_key ? *block.input_key : block.input_query;
+  for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
+    block.run_all(plain_contexts()[n]);
+    for (Index b = 0; b < p.desc.batch; ++b) {
+      const Sequence s = sequence(p, b);
+      heed_multihead_desc desc = block.own_desc;
+      for (auto* const rows : {&desc.input_query, &desc.input_key, &desc.out})
+        *rows = {rows->dtype, 0, 0, 0, 0, 0};
+      desc.input_key.dtype = keys.dtype();
+      desc.width_out = has_w_out(desc.combine) ? block.out_width() : 0;
+      const Problem inner = alone(p, b);
+      desc.attention = &inner.desc;
+      Block q(inner, desc, false);
+      cut_rows(block.input_query, p.desc.packed_queries > 0 ? 0 : b, s.first_query, q.input_query);
+      cut_rows(keys, p.desc.packed_keys > 0 ? 0 : b, s.first_key, *q.input_key);
+      for (std::size_t i = 0; i < q.matrices().size(); ++i)
+        *q.matrices()[i] = WeightMatrix(*block.matrices()[i]);
+      q.head_weights = block.head_weights;
+      INFO(IsaContexts::name(n) << ", sequence " << b << ": " << line_of(q));
+      q.run_all(plain_contexts()[n]);
+      check_parts(q.attention, p, b, q.out, block.out);
     }
   }
 }
@@ -133,6 +166,16 @@ void check_gradients(BackwardProblem& p) {
 }
 
 }  // namespace
+
+TEST_CASE("blocks of sequences of a batch are what each is alone", "[same]") {
+  check_drawn(400, 100, draw_block, [](Block& block, std::uint64_t) {
+    block.attention.keep_all_weights();
+    block.attention.function = {};  // it may ask for the item
+    if (block.attention.desc.batch < 2) return false;
+    check_blocks(block);
+    return true;
+  });
+}
 
 TEST_CASE("gradients of sequences of a batch are what each has alone", "[same][backward]") {
   check_drawn(

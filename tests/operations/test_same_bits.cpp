@@ -426,21 +426,6 @@ const std::vector<Change<GraphBackwardProblem>> kOfGraphGradients = {
     {"one gradient", one_gradient<GraphBackwardProblem>},
 };
 
-// ---- Parts ----
-
-/// Item b of a tensor's batch, in a tensor of one item.
-void assign_item(const Tensor& all, Index b, Tensor& item) {
-  item.fill([&](const Axes& at) { return all.get({b, at[1], at[2], at[3]}); });
-}
-
-/// Whether `item` is item b of `all`.
-bool is_item(const Numbers& all, Index b, const Numbers& item) {
-  bool same = all.size() % std::max<std::size_t>(item.size(), 1) == 0;
-  for (std::size_t i = 0; same && i < item.size(); ++i)
-    same = same_element(all, static_cast<std::size_t>(b) * item.size() + i, item, i);
-  return same;
-}
-
 }  // namespace
 
 TEST_CASE("the same attention said in other ways", "[same]") {
@@ -495,32 +480,6 @@ TEST_CASE("rows of weights that are picked are rows of them all", "[same]") {
       CHECK(same);
     }
   }
-}
-
-// (Of attention alone, and of its gradients, tests/dense/test_sequences.cpp says so.)
-TEST_CASE("an item of a batch is what it is alone in a block", "[same]") {
-  std::size_t index = 0;
-  for (const std::uint32_t combine : kCombiners)
-    for (const Index queries : {1, 11, 16, 24, 26, 48, 53}) {
-      if (!keep(index++)) continue;
-      heed_multihead_desc desc = block_desc(HEED_DTYPE_DEFAULT, 30);
-      desc.combine = combine;
-      Block whole = plain_block(queries, 37, 4, 11, desc, 5, 2);
-      whole.fill(57);
-      for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
-        const Numbers all = whole.run_all(plain_contexts()[n]).out;
-        for (const Index item : {0, 3, 4}) {
-          INFO(IsaContexts::name(n) << ", item " << item << ": " << line_of(whole));
-          Block alone = plain_block(queries, 37, 4, 11, desc, 1, 2);
-          assign_item(whole.input_query, item, alone.input_query);
-          assign_item(*whole.input_key, item, *alone.input_key);
-          for (std::size_t i = 0; i < alone.matrices().size(); ++i)
-            *alone.matrices()[i] = WeightMatrix(*whole.matrices()[i]);
-          alone.head_weights = whole.head_weights;
-          CHECK(is_item(all, item, alone.run_all(plain_contexts()[n]).out));
-        }
-      }
-    }
 }
 
 TEST_CASE("edges into other nodes change no bit of a node", "[same]") {
