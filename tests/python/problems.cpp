@@ -162,7 +162,8 @@ void say_options(nb::dict& call, const Problem& p) {
   add_some(call, "alibi_slopes", p.slopes.numbers);
   add_some(call, "sinks", p.sinks.numbers);
   say_score(call, d);
-  if (!p.score_weights.numbers.empty()) call["score_weights"] = p.score_weights.numbers;
+  if (d.score == HEED_SCORE_ADDITIVE || !p.score_weights.numbers.empty())  // of no heads none
+    call["score_weights"] = p.score_weights.numbers;
   for (const IndexList& list : kIndexLists)
     if (list.indices != &Problem::block_table) add_some(call, list.name, p.*list.indices);
   if (d.packed_queries > 0) call["max_seqlen_q"] = d.query_length;
