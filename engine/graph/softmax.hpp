@@ -42,7 +42,8 @@ class NodeSoftmax {
   /// Computes and writes the results of a node at once, if it can be done so.
   bool attend_at_once(std::int64_t node, std::int64_t begin, std::int64_t end) {
     const Batch batch = {begin, static_cast<std::size_t>(end - begin)};
-    if (at_once_ == nullptr || batch.edges == 0 || batch.edges > kBatch) return false;
+    if (!kHasNodeKernels<Real> || at_once_ == nullptr) return false;
+    if (batch.edges == 0 || batch.edges > kBatch) return false;
     prefetch(batch);
     const NodeEdges<Real> edges = scores_.at_once(node, batch, sums_.rows());
     Real* const out = output_.in_place(node);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/graph/gather.hpp"
 #include "engine/graph/plan.hpp"
@@ -26,6 +27,11 @@ struct GraphStep {
   bool wants_weights() const { return last && args.weights != nullptr; }
   bool wants_lse() const { return last && args.lse != nullptr; }
 };
+
+/// Whether there are kernels of nodes for this type at all: code that calls them is made for no
+/// other.
+template <class Real>
+inline constexpr bool kHasNodeKernels = std::is_same_v<Real, float>;
 
 /// The kernels that take a node with few edges at once: where edges bring nothing, nothing is done
 /// to scores but to scale them, and there are such kernels; else nullptr.

@@ -100,7 +100,8 @@ class Incoming {
   /// times their gradients, which needs no results.
   bool differentiate_at_once(std::int64_t node, std::int64_t begin, std::int64_t end) {
     const Batch batch = {begin, static_cast<std::size_t>(end - begin)};
-    if (at_once_ == nullptr || batch.edges == 0 || batch.edges > kBatch) return false;
+    if (!kHasNodeKernels<Real> || at_once_ == nullptr) return false;
+    if (batch.edges == 0 || batch.edges > kBatch) return false;
     softmax_.prefetch(batch);
     NodeEdges<Real> edges = scores_.at_once(node, batch, value_of_, activated_.slopes());
     edges.grad = grad_of_.whole(node, grad_);

@@ -66,7 +66,7 @@ class Outgoing {
   /// done.
   bool add_at_once(std::int64_t node, std::int64_t begin, std::int64_t end, Real factor,
                    Real* grad_key, Real* grad_value) {
-    if (at_once_ == nullptr || begin == end) return false;
+    if (!kHasNodeKernels<Real> || at_once_ == nullptr || begin == end) return false;
     const Real* const value = value_of_.whole(node, value_);
     value_of_.prefetch_own(node);
     const Real* const stats = at<Real>(step_.space, plan_.space.lse);
