@@ -31,43 +31,90 @@ HEED_INLINE U multiply_halves(U x, std::uint32_t by) {
 #endif
 }
 
-/// philox() of as many counters side by side.
-template <class U>
-HEED_INLINE void philox_of(const std::uint32_t (&key)[2], U (&counter)[4]) {
-  std::uint32_t round_key[2] = {key[0], key[1]};
-  for (int round = 0; round < Philox::kRounds; ++round) {
-    const U first = multiply_halves(counter[0], Philox::kMultipliers[0]);
-    const U second = multiply_halves(counter[2], Philox::kMultipliers[1]);
-    counter[0] = (second >> 32) ^ counter[1] ^ U(std::uint64_t{round_key[0]});
-    counter[1] = second;
-    counter[2] = (first >> 32) ^ counter[3] ^ U(std::uint64_t{round_key[1]});
-    counter[3] = first;
-    round_key[0] += Philox::kKeySteps[0];
-    round_key[1] += Philox::kKeySteps[1];
+/// The key of every round, which all counters share.
+struct RoundKeys {
+  explicit RoundKeys(const std::uint32_t (&key)[2]) {
+    for (std::size_t i = 0; i < 2; ++i)
+      for (std::uint32_t round = 0; round < Philox::kRounds; ++round)
+        of[round][i] = key[i] + round * Philox::kKeySteps[i];
   }
-}
+  std::uint64_t of[Philox::kRounds][2];  ///< 32 bits of each count
+};
 
-/// The bytes of kDropoutKeys keys, from a multiple of that on, for a vector of rows: words[q] has
-/// those of keys 4q to 4q + 3, the lowest first.
-template <class V>
-HEED_INLINE void draw_bytes(const DroppedPairs& pairs, std::size_t row, std::uint32_t group,
-                            typename BitsOf<V>::value_type (&words)[4][kLanes<V>]) {
-  using U = Words<V>;
-  constexpr std::size_t n = kLanes<U>;
-  for (std::size_t half = 0; half < kLanes<V>; half += n) {
-    alignas(kAlignment) std::uint64_t wide[4][n];
-    for (std::size_t i = 0; i < n; ++i) wide[1][i] = pairs.rows[row + half + i];
-    for (std::size_t i = 0; i < n; ++i) wide[2][i] = pairs.heads[row + half + i];
-    U counter[4] = {U(std::uint64_t{group}), load<U>(wide[1]), load<U>(wide[2]),
-                    U(std::uint64_t{pairs.batch})};
-    philox_of(pairs.key, counter);
-    unroll<4>([&](auto q) HEED_INLINE_LAMBDA {
-      store<U>(wide[q], counter[q]);
-      for (std::size_t i = 0; i < n; ++i)
-        words[q][half + i] = static_cast<std::uint32_t>(wide[q][i]);
+/// philox() of as many counters side by side, in N groups that take turns: a round waits for the
+/// multiplications of the one before.
+template <std::size_t N, class U>
+HEED_INLINE void philox_of(const RoundKeys& keys, U (&counter)[4][N]) {
+  for (const auto& key : keys.of) {
+    const U key0(key[0]);
+    const U key1(key[1]);
+    unroll<N>([&](auto i) HEED_INLINE_LAMBDA {
+      const U first = multiply_halves(counter[0][i], Philox::kMultipliers[0]);
+      const U second = multiply_halves(counter[2][i], Philox::kMultipliers[1]);
+      counter[0][i] = (second >> 32) ^ counter[1][i] ^ key0;
+      counter[1][i] = second;
+      counter[2][i] = (first >> 32) ^ counter[3][i] ^ key1;
+      counter[3][i] = first;
     });
   }
 }
+
+/// The lower halves, side by side.
+template <class U>
+HEED_INLINE void store_halves(U x, std::uint32_t* to) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(U) == 64)
+    return _mm256_store_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi64_epi32(x));
+#endif
+  alignas(kAlignment) std::uint64_t wide[kLanes<U>];
+  store<U>(wide, x);
+  for (std::size_t i = 0; i < kLanes<U>; ++i) to[i] = static_cast<std::uint32_t>(wide[i]);
+}
+/// For lanes of 64 bits, of which the lower halves count.
+template <class U>
+HEED_INLINE void store_halves(U x, std::uint64_t* to) {
+  store<U>(to, x);
+}
+
+/// The random bytes of a vector of rows.
+template <class V>
+struct RowBytes {
+  using U = Words<V>;
+  using Bits = BitsOf<V>;
+  static constexpr std::size_t kGroups = kLanes<V> / kLanes<U>;
+
+  RowBytes(const DroppedPairs& pairs, std::size_t first)
+      : round_keys(pairs.key), batch(pairs.batch) {
+    for (std::size_t i = 0; i < kLanes<V>; ++i) {
+      rows[i] = pairs.rows[first + i];
+      heads[i] = pairs.heads[first + i];
+    }
+  }
+
+  /// Those of kDropoutKeys keys, from a multiple of that on: words[q] has those of keys 4q to
+  /// 4q + 3, the lowest first.
+  HEED_INLINE void draw(std::uint32_t group) {
+    U counter[4][kGroups];
+    unroll<kGroups>([&](auto i) HEED_INLINE_LAMBDA {
+      counter[0][i] = U(std::uint64_t{group});
+      counter[1][i] = load<U>(rows + i * kLanes<U>);
+      counter[2][i] = load<U>(heads + i * kLanes<U>);
+      counter[3][i] = U(batch);
+    });
+    philox_of(round_keys, counter);
+    unroll<4>([&](auto q) HEED_INLINE_LAMBDA {
+      unroll<kGroups>([&](auto i) HEED_INLINE_LAMBDA {
+        store_halves(counter[q][i], words[q] + i * kLanes<U>);
+      });
+    });
+  }
+
+  alignas(kAlignment) std::uint64_t rows[kLanes<V>];
+  alignas(kAlignment) std::uint64_t heads[kLanes<V>];
+  alignas(kAlignment) typename Bits::value_type words[4][kLanes<V>];
+  const RoundKeys round_keys;
+  const std::uint64_t batch;
+};
 
 /// drop() for any number of vectors: what takes time are bits, which one vector needs as another.
 template <class V, class Real = RealOf<V>>
@@ -81,24 +128,31 @@ template <class V, class Real = RealOf<V>>
   // As byte_is_zero() compares: bytes at the end of the mantissa of 1.
   const Bits one = to_bits(V(Real{1}));
   const V threshold = from_bits<V>(Bits(pairs.threshold) | one);
+  const V by(factor);
+  const V zero(Real{0});
   for (std::size_t w = 0; w < vectors; ++w) {
+    RowBytes<V> bytes(pairs, w * n);
     V sum(Real{0});
     const std::uint64_t end = pairs.first_key + keys.end[w];
     for (std::uint64_t key = pairs.first_key + keys.begin[w]; key < end;) {
       const std::uint64_t group = key / kDropoutKeys;
       const std::uint64_t first = key % kDropoutKeys;
       const std::uint64_t last = std::min<std::uint64_t>(end - group * kDropoutKeys, kDropoutKeys);
-      alignas(kAlignment) typename Bits::value_type words[4][n];
-      draw_bytes<V>(pairs, w * n, static_cast<std::uint32_t>(group), words);
-      const std::size_t at = ((group * kDropoutKeys - pairs.first_key) * vectors + w) * n;
-      unroll<kDropoutKeys>([&](auto k) HEED_INLINE_LAMBDA {
-        if (k < first || k >= last) return;
-        const Bits byte = (Bits::load_aligned(words[k / 4]) >> (8 * (k % 4))) & Bits(0xff);
-        const auto falls = from_bits<V>(byte | one) < threshold;
-        const V x = load<V>(from + (at + k * pitch));
-        store<V>(to + (at + k * pitch), xsimd::select(falls, V(Real{0}), x * V(factor)));
-        if (dropped != nullptr) sum = sum + xsimd::select(falls, x, V(Real{0}));
-      });
+      bytes.draw(static_cast<std::uint32_t>(group));
+      std::size_t at = ((group * kDropoutKeys - pairs.first_key) * vectors + w) * n;
+      for (std::size_t q = 0; q < kDropoutKeys; q += 4) {
+        const Bits word = Bits::load_aligned(bytes.words[q / 4]);
+        unroll<4>([&](auto k) HEED_INLINE_LAMBDA {
+          const std::size_t here = at;
+          at += pitch;
+          if (q + k < first || q + k >= last) return;
+          const Bits byte = (word >> (8 * k)) & Bits(0xff);
+          const auto falls = from_bits<V>(byte | one) < threshold;
+          const V x = load<V>(from + here);
+          store<V>(to + here, xsimd::select(!falls, x * by, zero));
+          sum = xsimd::select(falls, sum + x, sum);
+        });
+      }
       key = group * kDropoutKeys + last;
     }
     if (dropped != nullptr) store<V>(dropped + w * n, load<V>(dropped + w * n) + sum);
