@@ -506,6 +506,20 @@ TEST_CASE("pairs: a prepared matrix of bfloat16 is half as large", "[precision]"
   });
 }
 
+TEST_CASE("medium: blocks whose products are not heed's round nothing", "[precision]") {
+  for_each_with_pairs([](const char* isa, const char*) {
+    for (std::size_t i = 1; i < heed_product_count(); ++i) {
+      Choices choices;
+      choices.product = heed_product_name(i);
+      choices.precision = HEED_PRECISION_EXACT;
+      Block block = self_attention(HEED_DTYPE_F32);
+      const Outputs want = block.run_all(make_context(isa, choices));
+      choices.precision = HEED_PRECISION_MEDIUM;
+      check_same(choices.product, block.run_all(make_context(isa, choices)), want);
+    }
+  });
+}
+
 TEST_CASE("medium: a matrix that was rounded is refused where it must not be", "[precision]") {
   for_each_with_pairs([](const char* isa, const char*) {
     const Context medium = context_of(isa, HEED_PRECISION_MEDIUM);
