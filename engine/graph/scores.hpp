@@ -169,12 +169,9 @@ class EdgeScores {
     const std::size_t features = key_of_.features();
     query_of_.copy(node, query_);
     for (std::size_t h = 0; h < static_cast<std::size_t>(problem_.heads); ++h) {
-      const Real* const row = query_ + h * features;
-      Real* const gradient = gradients + h * features;
-      const Norm norm = norm_of(kernels_, row, features);
-      const double along = along_unit_row(norm, row, features, gradient);
+      const double along = go_through_norm(kernels_, query_ + h * features, features,
+                                           head_weight(h), gradients + h * features);
       if (of_weights != nullptr) of_weights[h * features] += static_cast<Real>(along);
-      go_through_norm(norm, row, features, head_weight(h), along, gradient);
     }
   }
 

@@ -280,12 +280,9 @@ class Backward {
   void leave_norm(const Sequence& sequence, std::int64_t head, std::int64_t j, Real* key,
                   Real* gradient) const {
     if (j >= sequence.key_length) return;
-    const auto features = static_cast<std::size_t>(problem_.features);
     sequence.read_key(kernels_, heed::keys_of(problem_, args_.attention), head, j,
                       problem_.features, key);
-    const Norm norm = norm_of(kernels_, key, features);
-    go_through_norm(norm, key, features, 1, along_unit_row(norm, key, features, gradient),
-                    gradient);
+    go_through_norm(kernels_, key, static_cast<std::size_t>(problem_.features), 1, gradient);
   }
 
   /// row = sums[key] * factor

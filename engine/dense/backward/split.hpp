@@ -167,14 +167,12 @@ class Split {
   void leave_norms(const GradPanel<Real>& panel, Real* rows, Real* query, double* to) const {
     const auto features = static_cast<std::size_t>(on_.problem.features);
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-      Real* const gradient = rows + i * features;
       gradients_.scores().read_query(row, head, query);
-      const Norm norm = norm_of(on_.kernels, query, features);
-      const double along = along_unit_row(norm, query, features, gradient);
       const double weight = gradients_.scores().head_weight(head);
+      const double along =
+          go_through_norm(on_.kernels, query, features, weight, rows + i * features);
       to[head - rows_.pack.head] += along;
       if (rows_.args.given.grad_scale != nullptr) rows_.terms(row, head).scale = weight * along;
-      go_through_norm(norm, query, features, weight, along, gradient);
     });
   }
 
