@@ -402,7 +402,6 @@ struct Attended {
     BasicBuffer<Real> scores(round_up(keys.count * c.pitch, std::max(c.pitch, lanes)));
     scores.fill([] { return 0; });
     products.row_scores(keys, query, c.queries, scores.data(), c.pitch);
-    for (std::size_t i = keys.count * c.pitch; i < scores.size(); ++i) scores[i] = 1e4;  // no score
     if (c.pitch % lanes == 0 || lanes % c.pitch == 0) {
       kernels.rows.row_probs(keys.count, c.pitch, c.queries, scores.data(), row_max.data(),
                              row_sum.data(), sums.data(), c.order.padded());

@@ -262,8 +262,6 @@ MUTANTS = [
            "on_.sequence.keys_in_place(key) >= static_cast<std::int64_t>(count);", "true;"),
     Mutant("unscaled-tile", "tiles of 8-bit keys and values are not scaled", DENSE,
            "if (!is_scaled(layout.type)) return; const auto factor", "return; const auto factor"),
-    Mutant("scores-past-end", "row_max follows scores past the last key", KERNELS,
-           "for (std::size_t i = keys * pitch; i < whole; ++i) scores[i] = -kInfinity<Real>;", ""),
     Mutant("strided-rows", "features that lie apart are read as if they lay side by side", DENSE,
            "return layout.type == type && layout.strides.feature == 1;",
            "return layout.type == type;"),
