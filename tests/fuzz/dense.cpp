@@ -9,7 +9,9 @@ void run(Draw& draw, const heed_attention_plan* plan, Problem& p) {
   draw_arrays(draw, kSmallForms, p);
   const bool spoilt = spoil(draw, p);
   heed_attention_args args = p.args();
-  const bool damaged = draw.damage_pointers(args, kBytewise);
+  // Keys and values of a byte each are such fields, too.
+  const bool bytes = is_scaled(p.desc.key.dtype) || is_scaled(p.desc.value.dtype);
+  const bool damaged = !bytes && draw.damage_pointers(args, kBytewise);
   const Versioned<heed_attention_args> given(draw, args);
   if (!ran(draw, plan, given.get(), !spoilt && !damaged && !given.odd())) {
     check_untouched(p.out);
