@@ -86,8 +86,8 @@ struct RowBytes {
   RowBytes(const DroppedPairs& pairs, std::size_t first)
       : round_keys(pairs.key), batch(pairs.batch) {
     for (std::size_t i = 0; i < kLanes<V>; ++i) {
-      rows[i] = pairs.rows[first + i];
-      heads[i] = pairs.heads[first + i];
+      places[0][i] = pairs.rows[first + i];
+      places[1][i] = pairs.heads[first + i];
     }
   }
 
@@ -97,8 +97,8 @@ struct RowBytes {
     U counter[4][kGroups];
     unroll<kGroups>([&](auto i) HEED_INLINE_LAMBDA {
       counter[0][i] = U(std::uint64_t{group});
-      counter[1][i] = load<U>(rows + i * kLanes<U>);
-      counter[2][i] = load<U>(heads + i * kLanes<U>);
+      counter[1][i] = load<U>(places[0] + i * kLanes<U>);
+      counter[2][i] = load<U>(places[1] + i * kLanes<U>);
       counter[3][i] = U(batch);
     });
     philox_of(round_keys, counter);
@@ -109,8 +109,7 @@ struct RowBytes {
     });
   }
 
-  alignas(kAlignment) std::uint64_t rows[kLanes<V>];
-  alignas(kAlignment) std::uint64_t heads[kLanes<V>];
+  alignas(kAlignment) std::uint64_t places[2][kLanes<V>];  ///< rows, and heads
   alignas(kAlignment) typename Bits::value_type words[4][kLanes<V>];
   const RoundKeys round_keys;
   const std::uint64_t batch;
