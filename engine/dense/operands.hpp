@@ -75,7 +75,7 @@ inline Axes sequence_axes(const Problem& p) { return vector_axes(p.batch); }
 inline Axes offset_axes(const Problem& p) { return vector_axes(p.batch + 1); }
 inline Axes head_axes(const Problem& p) { return vector_axes(p.query_heads); }
 inline Axes score_weight_axes(const Problem& p) {
-  return vector_axes((Size(p.query_heads) * weights_of_head(p)).value());
+  return vector_axes((Size(p.query_heads) * weights_of_head(p.score, p.features)).value());
 }
 inline Axes listed_axes(const Problem& p) { return vector_axes(p.weight_rows); }
 inline Axes origin_axes(const Problem&) { return vector_axes(4); }
@@ -137,7 +137,7 @@ inline constexpr Operand<Problem> kAttentionOperands[] = {
     option(VECTOR(sinks), head_axes).only(kSoft),
     option(VECTOR(weight_rows), listed_axes),
     option(VECTOR(dropout_origin), origin_axes).only(kDrops),
-    input(VECTOR(score_weights), score_weight_axes).only(kWeighsFeatures<Problem>),
+    input(VECTOR(score_weights), score_weight_axes).only(kWeighsScores<Problem>),
     wanted(TENSOR(lse), lse_axes).with(Types::kDenominator).only(kSoft),
     output(TENSOR(weights), weight_axes).only(kWeightsAsked).not_told(),
     output(TENSOR(column_sums), column_axes).only(kColumnsAsked).not_told(),

@@ -73,12 +73,6 @@ inline Size summed_features(const Problem& p) {
   return Size(p.features) * (p.is_product() ? 1 : 2);
 }
 
-/// Numbers that are weights of scores, per head; 1 without any, of HEED_SCORE_SUM.
-inline std::int64_t weights_of_head(const Problem& p) {
-  if (p.is_dot()) return 0;
-  return p.divides_by_norms() ? 1 : p.features;
-}
-
 /// Throws unless pages may have so many rows.
 void check_page_rows(std::int64_t rows);
 

@@ -57,7 +57,7 @@ Axes bias_axes(const GraphProblem& p) {
   return vector_axes(p.*kOut);
 }
 inline Axes score_weight_axes(const GraphProblem& p) {
-  return vector_axes(p.divides_by_norms() ? p.heads : p.keys_width);
+  return vector_axes(p.heads * weights_of_head(p.score, p.features));
 }
 inline constexpr Width kToKeys = &GraphProblem::keys_width;
 inline constexpr Width kToValues = &GraphProblem::values_width;
@@ -112,7 +112,7 @@ inline constexpr Operand<GraphProblem> kGraphOperands[] = {
     option(TENSOR(w_edge_value), edge_matrix_axes<kToValues>).only(kHasEdgeData).told(),
     option(TENSOR(edge_bias), edge_number_axes).told(Odd::kOfBias),
     input(VECTOR(head_weights), head_axes).only(kWeighsHeads),
-    input(VECTOR(score_weights), score_weight_axes).only(kWeighsFeatures<GraphProblem>),
+    input(VECTOR(score_weights), score_weight_axes).only(kWeighsScores<GraphProblem>),
     option(VECTOR(dropout_edges), listed_axes).only(kDropsEdges),
     output(TENSOR(out), out_axes),
     wanted(TENSOR(lse), lse_axes).with(Types::kDenominator).only(kSoftEdges),

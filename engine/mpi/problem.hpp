@@ -9,6 +9,7 @@
 #include "engine/mpi/communicator.hpp"
 #include "engine/mpi/spans.hpp"
 #include "engine/mpi/tensor.hpp"
+#include "engine/tensor/scale.hpp"
 
 namespace heed::mpi {
 
@@ -36,9 +37,7 @@ struct Problem {
   bool brings(heed_mpi_tensors tensor) const { return (given.tensors & tensor) != 0; }
   bool wants(heed_mpi_gradients gradient) const { return (gradients & gradient) != 0; }
   /// How many values a head has in args.score_weights.
-  std::int64_t weights_of_head() const {
-    return desc.score == HEED_SCORE_COSINE ? 1 : desc.features;
-  }
+  std::int64_t weights_of_head() const { return heed::weights_of_head(desc.score, desc.features); }
   /// Whether the gradient of a bias is of the queries of all ranks.
   bool one_bias() const { return wants(HEED_MPI_GRAD_BIAS) && !bias.by_rows; }
   /// Useful ones, of a pair and all its heads.

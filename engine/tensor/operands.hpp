@@ -131,7 +131,7 @@ struct Condition {
 };
 
 template <class Problem>
-inline constexpr Condition<Problem> kWeighsFeatures = {
+inline constexpr Condition<Problem> kWeighsScores = {
     [](const Problem& p) { return p.has_score_weights(); },
     "unless desc.score is HEED_SCORE_ADDITIVE (2) or HEED_SCORE_COSINE (3)",
     Condition<Problem>::kIgnored,

@@ -43,6 +43,12 @@ struct Scaling {
   double query_scale(bool capped, double unit) const { return capped ? cap_scale : scale * unit; }
 };
 
+/// How many weights of scores a head has; 1, which nobody gives, of HEED_SCORE_SUM.
+inline std::int64_t weights_of_head(std::uint32_t score, std::int64_t features) {
+  if (score == HEED_SCORE_DOT) return 0;
+  return score == HEED_SCORE_COSINE ? 1 : features;
+}
+
 /// A score made of finite values, in float64, which may have overflowed there: past the range of
 /// Real it counts as the end of that.
 template <class Real>

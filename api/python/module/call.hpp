@@ -190,7 +190,7 @@ std::int64_t score_weights_of(const Desc& desc, std::int64_t heads) {
 }
 
 /// score, activation, slope and score_weights: leaky ReLU of slope 0.2, as GAT and GATv2 have it,
-/// unless something else is said. Returns the weights of features.
+/// unless something else is said. Returns the weights of scores.
 template <class Desc>
 const void* read_score(Desc& desc, const Arguments& given, bool float64, std::int64_t heads,
                        Reals& weights);

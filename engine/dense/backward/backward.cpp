@@ -314,7 +314,7 @@ class Backward {
 
   const heed_attention_backward_plan& plan_;
   const Problem& problem_;
-  const std::int64_t weights_ = weights_of_head(problem_);
+  const std::int64_t weights_ = weights_of_head(problem_.score, problem_.features);
   const BackwardArgs& args_;
   const KernelTable<Real>& kernels_;
   std::byte* const workspace_;

@@ -138,9 +138,9 @@ heed_attention_backward_plan make_plan(const heed_context& context,
                            widths.bytes);
   plan.bias_sums = offsets.take(plan.bias_apart ? Size(bias) * plan.bias_parts : Size(0),
                                 tiling.tile_values, widths.bytes);
-  plan.score_sums =
-      offsets.take(Size(plan.packs) * plan.splits,
-                   Size(plan.attention.pack_heads) * weights_of_head(p), sizeof(double));
+  plan.score_sums = offsets.take(
+      Size(plan.packs) * plan.splits,
+      Size(plan.attention.pack_heads) * weights_of_head(p.score, p.features), sizeof(double));
   plan.terms = offsets.take(Size(p.batch) * p.query_heads, p.query_length, sizeof(RowTerms));
   plan.bytes = static_cast<std::size_t>(checked(p, offsets.end(), "the workspace"));
   return plan;

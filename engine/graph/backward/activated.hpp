@@ -73,7 +73,7 @@ class ActivatedGradients {
     for (std::size_t i = 0; i < row(); ++i)
       if (sums[i] != 0) sums[i] *= weights_[i];
   }
-  /// What kernels of nodes multiply gradients with; finish() does the rest.
+  /// The factor of gradients; finish() does the rest.
   Real factor() const { return problem_.is_product() ? on_.scale : Real{1}; }
 
  private:

@@ -202,7 +202,7 @@ class GraphBackward {
     if (to == nullptr) return;
     const double* const sums = at<double>(space_, plan_.space.score_sums);
     const double scale = problem_.scale / problem_.temperature;
-    const std::int64_t of_head = problem_.divides_by_norms() ? 1 : problem_.features;
+    const std::int64_t of_head = weights_of_head(problem_.score, problem_.features);
     for (std::int64_t i = 0; i < problem_.heads * of_head; ++i) {
       const double sum = sums[i / of_head * padded() + i % of_head] * scale;
       to[i] = static_cast<Real>((plan_.problem.accumulate ? static_cast<double>(to[i]) : 0) +

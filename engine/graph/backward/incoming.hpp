@@ -327,8 +327,7 @@ class Incoming {
       keep(sums_ + plan_.sums.edge_values, Real{1}, plan_.space.edge_values, node);
     if (problem_.divides_by_norms()) scores_.leave_norms(node, sums_, activated_sums_.weights);
     activated_.finish(sums_);
-    on_.write(step_.query, node, problem_.features, sums_,
-              problem_.is_product() ? on_.scale : Real{1});
+    on_.write(step_.query, node, problem_.features, sums_, activated_.factor());
   }
 
   /// Keeps sums of edge data for the gradients of matrices.

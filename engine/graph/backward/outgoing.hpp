@@ -154,8 +154,7 @@ class Outgoing {
   void finish(std::int64_t node) {
     activated_.finish(sums_);
     if (problem_.divides_by_norms()) scores_.leave_norms(node, sums_, nullptr);
-    on_.write(step_.key, node, problem_.features, sums_,
-              problem_.is_product() ? on_.scale : Real{1});
+    on_.write(step_.key, node, problem_.features, sums_, activated_.factor());
     on_.write(step_.value, node, problem_.value_features, sums_ + plan_.sums.values, Real{1});
   }
 
