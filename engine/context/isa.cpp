@@ -111,9 +111,8 @@ constexpr Kernels kAvx512Bf16 =
     HEED_KERNELS("avx512bf16", Avx512, &kAvx512NodesF32, &kAvx512Bf16Pairs, &kAvx512Bf16RowPairs);
 #endif
 #if defined(HEED_ISA_AMX)
-constexpr Kernels kAmx =
-    HEED_KERNELS("amx", Avx512, &kAvx512NodesF32, &kAmxPairs, &kAvx512Bf16RowPairs,
-                 {&kAmxThreeParts, &kAmxTwoParts, &kAmxExactTwoParts, &kAmxExactOnePart});
+constexpr Kernels kAmx = HEED_KERNELS("amx", Avx512, &kAvx512NodesF32, &kAmxPairs,
+                                      &kAvx512Bf16RowPairs, {&kAmxTwoParts, &kAmxExactOnePart});
 #endif
 #if defined(HEED_ISA_NEON)
 constexpr Kernels kNeon = HEED_KERNELS("neon", Neon, &kNeonNodesF32);

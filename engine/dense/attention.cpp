@@ -141,9 +141,11 @@ class Prefill {
       state.fresh = *panel.summed == Summed::kNothing;
       if (state.fresh) *panel.summed = Summed::kKeys;
       Real* const probs = kept_.at(panel, keys.block.begin);
-      const FusedKeys fused = fused_keys(panel, keys.block, state.fresh,
-                                         keys.allowed != Allowed::kSome && scores_.plain());
       const std::size_t summed = totals(panel).rows_summed();
+      const bool plain = keys.allowed != Allowed::kSome && scores_.plain();
+      if (plain && in_groups_ && !tile.isolated)
+        return attend_groups(panel, keys, tile, state, summed);
+      const FusedKeys fused = fused_keys(panel, keys.block, state.fresh, plain);
       weigh_apart(panel, keys, 0, fused.begin, state, summed, probs);
       if (fused.count > 0)
         products_.qk_softmax(
@@ -154,6 +156,35 @@ class Prefill {
       kept_.keep(panel, keys.block, keys.needed);
       weigh_values(panel, keys, tile, state, dropped(panel, keys, state, probs));
     });
+  }
+
+  /// The same of a block whose whole groups of keys are attended at once.
+  void attend_groups(const Panel<Real>& panel, const Attended& keys, const Tile& tile,
+                     RowState<Real> state, std::size_t summed) const {
+    const FusedKeys groups = whole_groups(panel, keys.block, products_.depth);
+    const auto apart = [&](std::size_t from, std::size_t to) {
+      if (from == to) return;
+      const auto first = static_cast<std::int64_t>(from);
+      const Attended some = {{keys.block.begin + first, to - from},
+                             keys.first + first,
+                             from_row(keys.keys, first),
+                             keys.allowed,
+                             clipped(keys.needed, from, to)};
+      Real* const probs = on_.buffer(&Slab::scores);
+      weigh_apart(panel, some, 0, some.block.keys, state, summed, probs);
+      weigh_values(panel, some, tile, state, probs);
+      state.fresh = false;
+    };
+    apart(0, groups.begin);
+    if (groups.count > 0) {
+      const auto first = static_cast<std::int64_t>(groups.begin);
+      products_.attend(panel.vectors, from_row(keys.keys, first), groups.count, panel.query,
+                       static_cast<std::size_t>(on_.problem.features),
+                       from_key(products_, tile.values, keys.first + first), features_, state,
+                       summed);
+      state.fresh = false;
+    }
+    apart(groups.end(), keys.block.keys);
   }
 
   /// The probabilities that are left, beside those that are kept. Pairs are summed where values are
@@ -265,6 +296,10 @@ class Prefill {
     tile.loaded = true;
     tile.key = scores_.keys(block_.key_head, tile.begin, tile.end);
     if (on_.problem.hard) return;
+    if (!tile.isolated && values_.may_pack_in_place()) {
+      tile.values = values_.packed_in_place(tile.begin, tile.end);
+      return;
+    }
     tile.value = values_.rows(tile.begin, tile.end);
     tile.values = tile.packed ? values_.packed(tile.value, tile.end - tile.begin)
                               : values_.in_place(tile.value);
@@ -335,6 +370,7 @@ class Prefill {
   const KeptProbs<Real> kept_;
   const Dropout<Real> dropout_;
   const std::size_t features_ = static_cast<std::size_t>(on_.problem.value_features);
+  const bool in_groups_ = products_.attend != nullptr && !kept_.keeps() && !dropout_.drops();
 };
 
 void prefill(const heed_attention_plan& plan, const heed_attention_args& args,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "engine/dense/plan.hpp"
@@ -139,6 +140,10 @@ struct AttentionThread {
       return widened(of.layout, paged || divided, begin, end, features, copies, row, read);
     return paired(of.layout, paged, begin, end, features, products.depth, copies, row,
                   [&](std::int64_t j, std::uint16_t* to) {
+                    if (has_rows_of(ElementType::kBf16, of.layout)) {
+                      std::memcpy(to, row(j), 2 * static_cast<std::size_t>(features));
+                      return;
+                    }
                     Real* const values = buffer(&Slab::rows);
                     read(j, values);
                     kernels.numbers.write(ElementType::kBf16, values,
@@ -249,6 +254,18 @@ FusedKeys fused_keys(const Panel<Real>& panel, const KeyBlock& block, bool fresh
   if (fused <= 0) return {block.keys, 0};
   const bool at_end = whole_end == keys;  // a rest of less than a group then comes first
   return {static_cast<std::size_t>(at_end ? keys - fused : first), static_cast<std::size_t>(fused)};
+}
+
+/// The whole groups of `depth` keys of a block that every row attends.
+template <class Real>
+FusedKeys whole_groups(const Panel<Real>& panel, const KeyBlock& block, std::int64_t depth) {
+  const auto keys = static_cast<std::int64_t>(block.keys);
+  const std::int64_t first =
+      round_up(std::max(panel.whole_begin - block.begin, std::int64_t{0}), depth);
+  const std::int64_t count =
+      round_down(std::min(panel.whole_end - block.begin, keys) - first, depth);
+  if (count <= 0) return {block.keys, 0};
+  return {static_cast<std::size_t>(first), static_cast<std::size_t>(count)};
 }
 
 }  // namespace heed

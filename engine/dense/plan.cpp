@@ -15,11 +15,17 @@ namespace {
 /// next one's data while it computes.
 constexpr std::int64_t kClaimsPerThread = 16;
 
+/// Vectors of rows in a panel that tiles multiply: two are four tiles of results, and leave half of
+/// the L1 cache for keys.
+constexpr std::int64_t kTiledVectors = 2;
+
 /// So many tasks per thread even out their different lengths, and threads that come late.
 constexpr std::int64_t kTasksPerThread = 4;
 
-/// Past this many rows a block gains nothing: packing values is then below 1 % of its work.
+/// Past this many rows a block gains nothing: packing values is then below 1 % of its work. Tiles
+/// of a matrix unit multiply several times as fast.
 constexpr std::int64_t kLargestBlock = 384;
+constexpr std::int64_t kLargestTiledBlock = 1024;
 
 /// Every score of decoding is a sum over lanes. Keys of F features on L lanes pay for 4 F / L of
 /// them, and for half as many where panels would do, too.
@@ -59,17 +65,18 @@ double attended_pairs(const Problem& p) {
          ramp_sum(p.query_length, limits.first, p.key_length);
 }
 
-/// Half of the L2 cache holds a query block's queries and accumulators. Blocks are of even size,
-/// and small enough that every thread gets several.
+/// Half of the L2 cache holds a query block's queries and accumulators, all of it where keys and
+/// values take less. Blocks are of even size, and small enough that every thread gets several.
 std::int64_t automatic_tile_q(const heed_context& context, const Problem& problem,
                               std::int64_t rows, std::int64_t packs, const Widths& widths) {
   const std::int64_t panel = widths.panel;
   const Size row_bytes = (Size(problem.features) +
                           round_up(Size(problem.value_features), PanelGeometry::row_padding)) *
                          widths.bytes;
-  const auto half = static_cast<std::int64_t>(tile_cache(context.caches) / 2);
-  std::int64_t largest =
-      std::min(in_steps(half / row_bytes.value(), panel), in_steps(kLargestBlock, panel));
+  const auto part =
+      static_cast<std::int64_t>(tile_cache(context.caches) / (widths.by_tiles ? 1 : 2));
+  const std::int64_t most = widths.by_tiles ? kLargestTiledBlock : kLargestBlock;
+  std::int64_t largest = std::min(in_steps(part / row_bytes.value(), panel), in_steps(most, panel));
   const std::int64_t wanted =
       ceil_div(kTasksPerThread * context.threads.count, std::max(packs, std::int64_t{1}));
   const std::int64_t fair = round_up(ceil_div(rows, wanted), panel);
@@ -85,7 +92,7 @@ std::int64_t automatic_tile_kv(const heed_context& context, const Problem& probl
   const std::int64_t step = widths.step;
   const Size key_bytes = (Size(problem.features) +
                           round_up(Size(problem.value_features), PanelGeometry::value_block)) *
-                         widths.bytes;
+                         widths.key_bytes;
   const std::size_t parts = pass == Pass::kForward ? 4 : 8;
   const auto part = static_cast<std::int64_t>(tile_cache(context.caches) / parts);
   const std::int64_t largest = in_steps(part / key_bytes.value(), step);
@@ -170,11 +177,10 @@ std::int64_t decoded_block(const heed_attention_plan& plan, bool many) {
 }
 
 /// heed_attention_plan::parts. Weights are rounded to bfloat16 only where all that they meet is, or
-/// may be rounded too. Six products of parts take three eighths of the time of multiply-adds where
-/// no feature is filled up, so that twice the features still leave a quarter for splitting. Two
-/// parts are all of a float16: exact ones are five products of a pair of numbers on average, those
-/// of bfloat16 two. Float32 itself is exact by multiply-adds alone. Hard attention does not
-/// find its choice again where a score is not finite.
+/// may be rounded too. Two parts are all of a float16, and three products of parts as exact. Three
+/// parts of a float32 would be six products, which take as long as multiply-adds, or half as long
+/// again where two threads share a core, and are less exact. Hard attention does not find its
+/// choice again where a score is not finite.
 Parts parts_of(const heed_context& context, const Problem& p, Placement placement) {
   const auto all_are = [&](ElementType type) {
     return p.query.type == type && p.key.type == type && p.value.type == type;
@@ -184,17 +190,15 @@ Parts parts_of(const heed_context& context, const Problem& p, Placement placemen
       context.precision == Precision::kMedium && !p.projected && all_are(ElementType::kF32);
   if (has_pairs(context) && (rounds || all_are(ElementType::kBf16))) return {1};
 
-  const ProductKernels<float>* const products = context.kernels->f32.by_parts.three;
+  const ProductKernels<float>* const products = context.kernels->f32.by_parts.two;
   if (products == nullptr || p.hard) return {};
   const Size whole = round_up(Size(p.features), products->depth) +
                      round_up(Size(p.value_features), PanelGeometry::value_block);
   if (whole.value() > 2 * (p.features + p.value_features)) return {};
-  if (context.precision == Precision::kExact) {
-    if (all_are(ElementType::kBf16)) return {1, true};
-    return all_are(ElementType::kF16) ? Parts{2, true} : Parts{};
-  }
+  if (context.precision == Precision::kExact)
+    return all_are(ElementType::kBf16) ? Parts{1, true} : Parts{};
   const bool high = context.precision == Precision::kHigh && all_are(ElementType::kF32);
-  return {high || all_are(ElementType::kF16) ? std::uint32_t{2} : std::uint32_t{3}};
+  return {high || all_are(ElementType::kF16) ? std::uint32_t{2} : std::uint32_t{0}};
 }
 
 /// Sums of a row's products with integers must fit in 32 bits.
@@ -367,6 +371,11 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   if (plan.parts.count > 0) {
     const ProductKernels<float>& products = products_of(context.kernels->f32, plan.parts);
     widths.step = std::max<std::int64_t>(widths.step, products.key_block);
+    widths.by_tiles = pass == Pass::kForward && products.attend != nullptr;
+    if (widths.by_tiles) {
+      plan.panel_rows = widths.panel = kTiledVectors * widths.lanes;
+      widths.key_bytes = 2 * products.parts;
+    }
     // Rows that are computed again without pairs have panels there too.
     const std::int64_t whole = round_up(Size(problem.features), products.depth).value();
     plan.query_lines = std::max(problem.features, whole / products.depth * products.elements() + 1);

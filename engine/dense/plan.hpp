@@ -81,6 +81,8 @@ struct Widths {
   std::int64_t step;
   std::int64_t bytes;  ///< of a number
   ElementType type;
+  std::int64_t key_bytes;  ///< of a number of keys and values, as they are multiplied
+  bool by_tiles;           ///< of a matrix unit
 
   static Widths of(const heed_context& context, bool float64) {
     return with_real(float64, [&](auto real) -> Widths {
@@ -88,7 +90,8 @@ struct Widths {
       const std::int64_t lanes = of.panels.lanes;
       return {lanes,           lanes * of.panels.max_vectors,
               of.rows.queries, of.panels.key_block,
-              sizeof(real),    real_type(float64)};
+              sizeof(real),    real_type(float64),
+              sizeof(real),    false};
     });
   }
 };

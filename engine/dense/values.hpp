@@ -91,6 +91,21 @@ class Values {
     return packed_view(products_, to, keys);
   }
 
+  /// packed() of keys [begin, end), straight from where they lie.
+  bool may_pack_in_place() const {
+    return products_.pack_bf16_values != nullptr && on_.sequence.pages == nullptr &&
+           has_rows_of(ElementType::kBf16, values_.layout);
+  }
+  ValueView<Real> packed_in_place(std::int64_t begin, std::int64_t end) const {
+    Real* const to = on_.buffer(&Slab::packed);
+    const std::byte* const rows =
+        on_.sequence.key_row(values_.data, values_.layout, key_head_, begin);
+    products_.pack_bf16_values(reinterpret_cast<const std::uint16_t*>(rows),
+                               values_.layout.strides.row, static_cast<std::size_t>(end - begin),
+                               features_, to);
+    return packed_view(products_, to, end - begin);
+  }
+
   /// accumulate() for a block with masked pairs and values that are infinite or NaN. Such values
   /// are taken out, and added by hand to the rows that attend them; see Scores::attended.
   void accumulate_isolated(const Panel<Real>& panel, const RowState<Real>& state,

@@ -7,9 +7,7 @@ namespace heed {
 using Floats = Vec<float, xsimd::avx512bw>;
 
 const ProductKernels<float> kAmxPairs = tile_products<Floats, 1>();
-const ProductKernels<float> kAmxThreeParts = tile_products<Floats, 3>();
 const ProductKernels<float> kAmxTwoParts = tile_products<Floats, 2>();
 const ProductKernels<float> kAmxExactOnePart = tile_products<Floats, 1, 3>();
-const ProductKernels<float> kAmxExactTwoParts = tile_products<Floats, 2, 3>();
 
 }  // namespace heed

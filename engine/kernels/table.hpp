@@ -86,6 +86,17 @@ struct ProductKernels {
   void (*split_rows)(const RowsView<Element>& rows, std::size_t count, std::size_t features,
                      Element* to);
 
+  /// pack_values() of rows of bfloat16, `row_stride` numbers apart. nullptr: they are widened
+  /// first.
+  void (*pack_bf16_values)(const std::uint16_t* rows, std::ptrdiff_t row_stride, std::size_t keys,
+                           std::size_t features, Element* packed);
+
+  /// qk_softmax() and accumulate() of `keys` keys, whole groups of `depth` that no option changes.
+  /// nullptr: they are called one after the other.
+  void (*attend)(std::size_t vectors, const RowsView<Element>& key, std::size_t keys,
+                 const Element* panel, std::size_t features, const ValueView<Element>& value,
+                 std::size_t value_features, const RowState<Real>& rows, std::size_t accumulated);
+
   /// Elements of a group. Always inline, as all_keys() is.
   [[gnu::always_inline]] std::int64_t elements() const {
     return depth == 1 ? 1 : depth / 2 * parts;
@@ -144,13 +155,11 @@ struct NumberKernels {
 #undef HEED_ENTRY
 
 /// Products of floats that are split into components of bfloat16; nullptr: there are none. The
-/// exact ones take values that have one or two components and no more: they split weights into
-/// three, and sum all products of components.
+/// exact ones take values that have one component and no more: they split weights into three, and
+/// sum all products of components.
 template <class Real>
 struct PartKernels {
-  const ProductKernels<Real>* three;
   const ProductKernels<Real>* two;
-  const ProductKernels<Real>* exact_two;
   const ProductKernels<Real>* exact_one;
 };
 
@@ -199,9 +208,7 @@ extern const ProductKernels<float> kAvx512Bf16Pairs;
 extern const RowProducts<float> kAvx512Bf16RowPairs;
 extern const ProductKernels<float> kAmxPairs;
 extern const ProductKernels<float> kNeonBf16Pairs;
-extern const ProductKernels<float> kAmxThreeParts;
 extern const ProductKernels<float> kAmxTwoParts;
-extern const ProductKernels<float> kAmxExactTwoParts;
 extern const ProductKernels<float> kAmxExactOnePart;
 
 }  // namespace heed

@@ -1,5 +1,5 @@
 // The instructions of AMX, and products of any number of its tiles: of bfloat16, or of floats as
-// sums of two or three parts. tiles.hpp says what the tiles hold.
+// sums of two parts, or weights of three. tiles.hpp says what the tiles hold.
 #pragma once
 
 #include <cstddef>
@@ -56,8 +56,6 @@ HEED_INLINE void add_product() {
 /// Components of bfloat16 in a value that is given, and in a weight.
 struct Parts {
   std::size_t count, weights;
-  /// Where both have equally many, small products are left out.
-  constexpr bool leaves_out() const { return count == weights; }
 };
 
 /// A product of two components, and which of its tiles the product before has not loaded.
@@ -70,33 +68,22 @@ struct PartProducts {
   std::size_t right;  ///< parts of the second operand
 };
 
-/// The products of components, small ones first, in the order that loads the fewest tiles. Of three
-/// components, products whose numbers add up to 3 and more are left out, of two the one of 2.
+/// The products of components, small ones first, in the order that loads the fewest tiles. Of two
+/// components, the one of both rests is left out.
 [[gnu::noinline]] inline PartProducts products_of(Parts parts) {
   static constexpr PartProduct one[] = {{0, 0, true, true}};
   static constexpr PartProduct two[] = {
       {0, 1, true, true}, {0, 0, false, true}, {1, 0, true, false}};
-  static constexpr PartProduct all_of_two[] = {
-      {1, 0, true, true}, {1, 1, false, true}, {0, 1, true, false}, {0, 0, false, true}};
-  static constexpr PartProduct three[] = {{0, 2, true, true},  {0, 1, false, true},
-                                          {1, 1, true, false}, {1, 0, false, true},
-                                          {0, 0, true, false}, {2, 0, true, false}};
   if (parts.count == 1) return {one, one + 1, 1};
-  if (parts.count == 3) return {three, three + 6, 3};
-  if (parts.leaves_out()) return {two, two + 3, 2};
-  return {all_of_two, all_of_two + 4, 2};
+  return {two, two + 3, 2};
 }
 
 /// The products of values' and weights' components.
 [[gnu::noinline]] inline PartProducts weighted_products_of(Parts parts) {
-  static constexpr PartProduct of_one[] = {
+  static constexpr PartProduct of_three[] = {
       {0, 2, true, true}, {0, 1, false, true}, {0, 0, false, true}};
-  static constexpr PartProduct of_two[] = {{1, 2, true, true},  {0, 2, true, false},
-                                           {0, 1, false, true}, {1, 1, true, false},
-                                           {1, 0, false, true}, {0, 0, true, false}};
-  if (parts.leaves_out()) return products_of(parts);
-  if (parts.count == 1) return {of_one, of_one + 3, 3};
-  return {of_two, of_two + 6, 3};
+  if (parts.weights == 3) return {of_three, of_three + 3, 3};
+  return products_of(parts);
 }
 
 /// Where the tiles of A lie: the one of rows 16 g on and depth 32 k on at data + g * group +
@@ -159,6 +146,32 @@ template <std::size_t R, std::size_t C>
   });
 }
 
+/// sums = products of two tiles of depth and two groups of columns, which stay in tiles meanwhile.
+[[gnu::noinline]] inline void multiply_square(const Left& left, const Lines<const float>& right,
+                                              const Lines<float>& sums, std::size_t groups) {
+  const auto pitch = static_cast<std::ptrdiff_t>(sums.pitch);
+  const auto right_pitch = static_cast<std::ptrdiff_t>(right.pitch);
+  const float* const below = right.data + kLines * right.pitch;
+  load_tile<4>(right.data, right_pitch);
+  load_tile<5>(right.data + kRows, right_pitch);
+  load_tile<6>(below, right_pitch);
+  load_tile<7>(below + kRows, right_pitch);
+  const float* a = left.data;
+  float* to = sums.data;
+  for (std::size_t g = 0; g < groups; ++g, a += left.group, to += kRows * sums.pitch) {
+    clear_tile<0>();
+    clear_tile<1>();
+    load_tile<2>(a, left.line);
+    load_tile<3>(a + left.step, left.line);
+    add_product<0, 2, 4>();
+    add_product<1, 2, 5>();
+    add_product<0, 3, 6>();
+    add_product<1, 3, 7>();
+    store_tile<0>(to, pitch);
+    store_tile<1>(to + kRows, pitch);
+  }
+}
+
 /// The same for any number of groups of rows, four tiles of sums at a time.
 template <std::size_t C>
 HEED_INLINE void multiply_groups(const PartProducts& products, const Left& left,
@@ -170,6 +183,9 @@ HEED_INLINE void multiply_groups(const PartProducts& products, const Left& left,
                        left.group, left.step, left.part},
                       right, steps, {sums.data + done * kRows * sums.pitch, sums.pitch}, fresh);
   };
+  if constexpr (C == 2)
+    if (fresh && steps == 2 && products.end - products.begin == 1)
+      return multiply_square(left, right, sums, groups);
   if constexpr (C == 1)
     in_sizes<4, 2, 1>(groups, multiply_some);
   else

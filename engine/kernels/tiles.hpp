@@ -18,7 +18,7 @@
 //   keys          rows of round_up(features, 32) numbers
 //   values        packed, [feature block][group of 32 keys][value_block][32]
 //
-// A float is one value of bfloat16, or the sum of two or three components. Then every group of 32
+// A float is one value of bfloat16, or the sum of two components. Then every group of 32
 // lies component by component ("part"), and all products of components are summed except small
 // ones. Weights may have more components than their values: then all products are summed.
 //
@@ -152,11 +152,11 @@ void qk_softmax(Parts parts, const RowsView<Real>& key, std::size_t keys, const 
   }
 }
 
-/// Keys whose weights are split and multiplied at once: scores and pairs stay in the L1 cache, and
-/// tiles of sums pass once for some of each operand.
+/// Keys whose weights are split and multiplied at once: pairs stay in the L1 cache, and tiles of
+/// sums pass once for some of each operand.
 inline constexpr Parts kOnePart = {1, 1};
-inline constexpr Parts kThreeParts = {3, 3};
-constexpr std::size_t key_block(Parts parts) { return parts.weights == 1 ? 128 : 64; }
+inline constexpr Parts kExactPart = {1, 3};
+constexpr std::size_t key_block(Parts parts) { return parts.weights == 1 ? 256 : 64; }
 
 /// Where the first component of a line of paired weights lies, among the lines of all groups.
 HEED_INLINE std::size_t line_at(Parts parts, std::size_t line) {
@@ -239,8 +239,8 @@ void accumulate(Parts parts, const ValueView<Real>& value, const KeyRanges& keys
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
   HEED_CONTRACT(keys.hold_for(W));
-  alignas(kAlignment) Real paired[key_block(kThreeParts) / 2 * 3 * pitch];
-  static_assert(key_block(kOnePart) <= key_block(kThreeParts) * 3);
+  alignas(kAlignment) Real paired[key_block(kOnePart) / 2 * pitch];
+  static_assert(key_block(kExactPart) * 3 <= key_block(kOnePart));
   const std::size_t together = key_block(parts);
   std::size_t begin = 0;
   do {
@@ -271,6 +271,142 @@ void accumulate(Parts parts, const ValueView<Real>& value, const KeyRanges& keys
   } while (begin < keys.end[W - 1]);
 }
 
+/// Half of what the last bit of a bfloat16 in [1, 2) is worth.
+inline constexpr float kHalfBit = 0x1p-8F;
+
+/// 2^x of weights, to which half a bit of a bfloat16 is added: cut off after its digits, it is
+/// rounded. The polynomial's least relative error is 4e-6, less than what rounding leaves of 2^-8.
+/// NaN for NaN.
+template <class V>
+HEED_INLINE V exp2_to_cut(V x) {
+  const V f(_mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF));  // x - floor(x)
+  V p = multiply_add(V(0.0135341678F), f, V(0.0520114601F));
+  p = multiply_add(p, f, V(0.241442755F));
+  p = multiply_add(p, f, V(0.693003833F));
+  p = multiply_add(p, f, V(1.00000262F + kHalfBit));
+  return V(_mm512_scalef_ps(p, x));  // times 2^floor(x)
+}
+
+/// Pair i is lower[i] and upper[i], cut off after the digits of a bfloat16.
+template <class V>
+HEED_INLINE V cut_to_pairs(V lower, V upper) {
+  alignas(kAlignment) static constexpr std::uint16_t kPlaces[32] = {
+      1,  33, 3,  35, 5,  37, 7,  39, 9,  41, 11, 43, 13, 45, 15, 47,
+      17, 49, 19, 51, 21, 53, 23, 55, 25, 57, 27, 59, 29, 61, 31, 63};
+  const __m512i places = _mm512_load_si512(static_cast<const void*>(kPlaces));
+  return V(_mm512_castsi512_ps(
+      _mm512_permutex2var_epi16(_mm512_castps_si512(lower), places, _mm512_castps_si512(upper))));
+}
+
+/// Weights of kDepth keys from their products, `factors` not yet multiplied in: to pairs and their
+/// sums where weights have one part, else to floats, which split_probs() sums. True if a score has
+/// outgrown its row_max, and weights are no good.
+template <class V, std::size_t W, bool kOne, class Real = RealOf<V>>
+[[gnu::noinline]] bool weigh_group(const Real* products, const Real* factors, const Real* row_max,
+                                   Real* weights, Real* sums) {
+  constexpr std::size_t n = kLanes<V>;
+  constexpr std::size_t pitch = W * n;
+  const V ones = from_bits<V>(BitsOf<V>(0x3f803f80U));  // pairs of 1
+  V factor[W], less[W], top[W], sum[W];
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+    factor[w] = load<V>(factors + w * n);
+    less[w] = V(Real{0}) - load<V>(row_max + w * n);
+    top[w] = V(kNoRowMax<Real>);
+    sum[w] = V(Real{0});
+  });
+  for (std::size_t line = 0; line < kLines; ++line)
+    unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+      const Real* const at = products + 2 * line * pitch + w * n;
+      const V even = multiply_add(load<V>(at), factor[w], less[w]);
+      const V odd = multiply_add(load<V>(at + pitch), factor[w], less[w]);
+      top[w] = xsimd::max(even, top[w]);
+      top[w] = xsimd::max(odd, top[w]);
+      if constexpr (kOne) {
+        const V both = cut_to_pairs<V>(exp2_to_cut(even), exp2_to_cut(odd));
+        sum[w] = pairs::add_products(both, ones, sum[w]);
+        store<V>(weights + line * pitch + w * n, both);
+      } else {
+        Real* const to = weights + 2 * line * pitch + w * n;
+        store<V>(to, exp2_of(even));
+        store<V>(to + pitch, exp2_of(odd));
+      }
+    });
+  auto grown = V(Real{0}) > V(Real{0});
+  unroll<W>([&](auto w)
+                HEED_INLINE_LAMBDA { grown = grown | (top[w] > V(kRescaleThreshold<Real>)); });
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA { store<V>(sums + w * n, sum[w]); });
+  return xsimd::any(grown);
+}
+
+/// qk_softmax() and accumulate() of whole groups of kDepth keys: scores and weights of a group pass
+/// through a few lines of the L1 cache.
+template <class V, std::size_t W, class Real = RealOf<V>>
+void attend(Parts parts, const RowsView<Real>& key, std::size_t keys, const Real* panel,
+            std::size_t features, const ValueView<Real>& value, std::size_t value_features,
+            const RowState<Real>& state, std::size_t accumulated) {
+  constexpr std::size_t n = kLanes<V>;
+  constexpr std::size_t pitch = W * n;
+  HEED_CONTRACT(keys % kDepth == 0);
+  RowState<Real> rows = state;
+  alignas(kAlignment) Real paired[key_block(kOnePart) / 2 * pitch];
+  alignas(kAlignment) Real products[2][kDepth * pitch];
+  alignas(kAlignment) Real probs[kDepth * pitch];
+  alignas(kAlignment) Real sums[pitch];
+  const Real* const factors = factors_of<V, W>(parts, panel, features);
+  const std::size_t group_lines = parts.weights * kLines;
+  const std::size_t together = key_block(parts) / kDepth;
+  const std::size_t groups = keys / kDepth;
+  std::size_t first = 0;  // the first group that is not accumulated yet
+  const auto paired_at = [&](std::size_t g) { return paired + (g - first) * group_lines * pitch; };
+  const auto add = [&](std::size_t end) {
+    if (first == end) return;
+    ValueView<Real> from = value;
+    from.data += static_cast<std::ptrdiff_t>(first) * value.key_stride;
+    each_columns<W>([&](auto C, std::size_t w) HEED_INLINE_LAMBDA {
+      multiply_values<V, C>(weighted_products_of(parts), from, {paired + w * n, pitch}, end - first,
+                            value_features, {rows.accumulators + w * n, pitch}, rows.fresh);
+    });
+    rows.fresh = false;
+    first = end;
+  };
+  const auto multiply = [&](std::size_t g) {
+    multiply_keys<V, W>(
+        parts,
+        {key.data + static_cast<std::ptrdiff_t>(g * kDepth) * key.row_stride, key.row_stride},
+        all_keys(kDepth), panel, features, products[g % 2]);
+  };
+  multiply(0);
+  for (std::size_t g = 0; g < groups; ++g) {
+    if (g + 1 < groups) multiply(g + 1);  // while the vectors weigh this group
+    Real* const here = products[g % 2];
+    const auto weigh = [&](const Real* by) {
+      return parts.weights == 1
+                 ? weigh_group<V, W, true>(here, by, rows.row_max, paired_at(g), sums)
+                 : weigh_group<V, W, false>(here, by, rows.row_max, probs, sums);
+    };
+    if (__builtin_expect(weigh(factors), false)) {
+      add(g);
+      unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+        const V factor = load<V>(factors + w * n);
+        for (std::size_t j = 0; j < kDepth; ++j) {
+          Real* const at = here + j * pitch + w * n;
+          store<V>(at, load<V>(at) * factor);
+        }
+        store<V>(sums + w * n, V(Real{1}));
+      });
+      rescale_for<V, W, kDepth>(here, 0, rows, accumulated);
+      make_finite<V>(here, kDepth * pitch);
+      weigh(sums);  // by factors of 1, before it stores there
+    }
+    if (parts.weights == 1)
+      flush<V, W>(sums, rows.row_sum);
+    else
+      split_probs<V, W>(parts, probs, pitch, 0, kDepth, paired_at(g), rows.row_sum);
+    if (g + 1 - first == together) add(g + 1);
+  }
+  add(groups);
+}
+
 template <class V, std::size_t W, class Real = RealOf<V>>
 void multiply_panel(Parts parts, const ValueView<Real>& value, std::size_t keys, const Real* panel,
                     Real* sums, std::size_t features, bool fresh) {
@@ -282,39 +418,64 @@ void multiply_panel(Parts parts, const ValueView<Real>& value, std::size_t keys,
   });
 }
 
-template <class V, class Real = RealOf<V>>
-void pack_values(Parts parts, const MatrixView<Real>& value, std::size_t keys, std::size_t features,
-                 Real* packed) {
+/// Packs values part by part: line(part, j, x) is that part of a block of features from x on of
+/// keys j and j + 1, in pairs, and parts of a pair are asked for in order.
+template <class V, class Line, class Real = RealOf<V>>
+HEED_INLINE void pack_lines(std::size_t parts, std::size_t keys, std::size_t features, Real* packed,
+                            Line&& line) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t block = PanelGeometry::value_block;
   const std::size_t groups = groups_of(keys, kDepth);
   for (std::size_t g = 0; g < groups; ++g)
     for (std::size_t x = 0; x < features; x += block) {
-      alignas(kAlignment) Real lines[3][kLines * n];
-      for (std::size_t i = 0; i < kLines; ++i) {
-        const std::size_t j = g * kDepth + 2 * i;
-        V even = pairs::load_some<V>(value, keys, features, j, x);
-        V odd = pairs::load_some<V>(value, keys, features, j + 1, x);
-        if (parts.count == 1) {
-          store<V>(lines[0] + i * n, pairs::round_all_to_pairs<V>(even, odd));
-          continue;
-        }
-        for (std::size_t part = 0; part < parts.count; ++part) {
-          store<V>(lines[part] + i * n, pairs::round_to_pairs<V>(even, odd));
-          even = pairs::without_part(even);
-          odd = pairs::without_part(odd);
-        }
-      }
-      Real* const to = packed + (x / block * groups + g) * parts.count * block * n;
-      for (std::size_t part = 0; part < parts.count; ++part) {
+      alignas(kAlignment) Real lines[2][kLines * n];
+      for (std::size_t i = 0; i < kLines; ++i)
+        for (std::size_t part = 0; part < parts; ++part)
+          store<V>(lines[part] + i * n, line(part, g * kDepth + 2 * i, x));
+      Real* const to = packed + (x / block * groups + g) * parts * block * n;
+      for (std::size_t part = 0; part < parts; ++part) {
         V square[n];
         unroll<n>([&](auto i) HEED_INLINE_LAMBDA { square[i] = load<V>(lines[part] + i * n); });
         transpose_square<V>(square);
-        unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
-          store<V>(to + (i * parts.count + part) * n, square[i]);
-        });
+        unroll<n>([&](auto i)
+                      HEED_INLINE_LAMBDA { store<V>(to + (i * parts + part) * n, square[i]); });
       }
     }
+}
+
+template <class V, class Real = RealOf<V>>
+void pack_values(Parts parts, const MatrixView<Real>& value, std::size_t keys, std::size_t features,
+                 Real* packed) {
+  V even(Real{0});
+  V odd(Real{0});
+  pack_lines<V>(parts.count, keys, features, packed,
+                [&](std::size_t part, std::size_t j, std::size_t x) HEED_INLINE_LAMBDA {
+                  if (part > 0) {
+                    even = pairs::without_part(even);
+                    odd = pairs::without_part(odd);
+                  } else {
+                    even = pairs::load_some<V>(value, keys, features, j, x);
+                    odd = pairs::load_some<V>(value, keys, features, j + 1, x);
+                  }
+                  return parts.count == 1 ? pairs::round_all_to_pairs<V>(even, odd)
+                                          : pairs::round_to_pairs<V>(even, odd);
+                });
+}
+
+template <class V, class Real = RealOf<V>>
+void pack_bf16_values(const std::uint16_t* rows, std::ptrdiff_t row_stride, std::size_t keys,
+                      std::size_t features, Real* packed) {
+  const auto widened = [&](std::size_t j, std::size_t x) HEED_INLINE_LAMBDA {
+    const std::size_t some = j < keys ? features - x : 0;
+    const __mmask32 mask = some < kLanes<V> ? (1U << some) - 1 : 0xffffU;
+    return _mm512_cvtepu16_epi32(_mm512_castsi512_si256(
+        _mm512_maskz_loadu_epi16(mask, rows + static_cast<std::ptrdiff_t>(j) * row_stride + x)));
+  };
+  pack_lines<V>(1, keys, features, packed,
+                [&](std::size_t, std::size_t j, std::size_t x) HEED_INLINE_LAMBDA {
+                  return V(_mm512_castsi512_ps(
+                      _mm512_or_si512(widened(j, x), _mm512_slli_epi32(widened(j + 1, x), 16))));
+                });
 }
 
 template <class V, class Real = RealOf<V>>
@@ -354,6 +515,18 @@ struct TileEntries {
   }
 #include "engine/kernels/list.hpp"
   static constexpr auto round_rows = pairs::round_rows<V>;
+  static void attend(std::size_t vectors, const RowsView<float>& key, std::size_t keys,
+                     const float* panel, std::size_t features, const ValueView<float>& value,
+                     std::size_t value_features, const RowState<float>& rows,
+                     std::size_t accumulated) {
+    const auto call = [&](auto W) {
+      tiles::attend<V, W>(kParts, key, keys, panel, features, value, value_features, rows,
+                          accumulated);
+    };
+    if (vectors == 1) return call(std::integral_constant<std::size_t, 1>{});
+    if (vectors == 2) return call(std::integral_constant<std::size_t, 2>{});
+    call(std::integral_constant<std::size_t, 3>{});
+  }
   static void split_rows(const RowsView<float>& rows, std::size_t count, std::size_t features,
                          float* to) {
     tiles::split_rows<V>(kParts, rows, count, features, to);
@@ -367,6 +540,8 @@ constexpr ProductKernels<float> tile_products() {
   ProductKernels<float> products =
       table_of<Entries>(tiles::kDepth, tiles::key_block(Entries::kParts), parts);
   if (parts > 1) products.split_rows = Entries::split_rows;
+  if (parts == 1) products.pack_bf16_values = tiles::pack_bf16_values<V>;
+  products.attend = Entries::attend;
   products.begin = tiles::configure;
   products.end = tiles::release;
   return products;

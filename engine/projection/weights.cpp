@@ -227,12 +227,12 @@ bool multiplies_pairs(const heed_context& context, ElementType x, ElementType ma
 
 Parts product_parts(const heed_context& context, ElementType x, ElementType matrix) {
   if (multiplies_pairs(context, x, matrix)) return {1};
-  if (context.kernels->f32.by_parts.three == nullptr || context.backend != Backend::kHeed ||
+  if (context.kernels->f32.by_parts.two == nullptr || context.backend != Backend::kHeed ||
       context.precision == Precision::kExact || x == ElementType::kF64)
     return {};
   const auto are = [&](ElementType type) { return x == type && matrix == type; };
   const bool high = context.precision == Precision::kHigh && are(ElementType::kF32);
-  return {high || are(ElementType::kF16) ? std::uint32_t{2} : std::uint32_t{3}};
+  return {high || are(ElementType::kF16) ? std::uint32_t{2} : std::uint32_t{0}};
 }
 
 std::uint32_t most_product_parts(const heed_context& context, ElementType x) {

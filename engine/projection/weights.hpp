@@ -88,7 +88,7 @@ void widen_block(const Real* packed, std::uint32_t depth, std::int64_t ins, Real
 /// Where the context multiplies pairs of bfloat16, a matrix of bfloat16 is kept in pairs instead,
 /// every packing.tile_in() of `in` as the products' pack_values leaves them. Products of other
 /// contexts widen or pack it again, tile by tile, and so do products of parts of floats:
-/// three parts of a float are half as long again as the float.
+/// two parts of a float are as long as the float.
 struct heed_weights {
   const heed_context* context;
   heed::Backend backend;  ///< the one it is prepared for

@@ -82,7 +82,7 @@ class ItemCut {
 /// several that sum up to it; 0: floats are multiplied as they are.
 struct Parts {
   std::uint32_t count = 0;
-  /// They are all of a float, all of their products are summed, and weights are three parts.
+  /// One is all of it, weights are three, and all products are summed.
   bool exact = false;
 };
 
@@ -93,8 +93,7 @@ const ProductKernels<Real>& products_of(const KernelTable<Real>& kernels, Parts 
   const PartKernels<Real>& of = kernels.by_parts;
   if (parts.count == 0) return kernels.panels;
   if (parts.count == 1) return parts.exact ? *of.exact_one : *kernels.pairs;
-  if (parts.count == 2) return parts.exact ? *of.exact_two : *of.two;
-  return *of.three;
+  return *of.two;
 }
 
 /// Lines of a panel of `features`, as pack_query lays it out.

@@ -34,17 +34,23 @@ RowsView<Real> widened(const Layout& layout, bool apart, std::int64_t begin, std
   return {buffer, features};
 }
 
+/// Rows of bfloat16 so far apart, in values, still use a quarter of the sets of a cache.
+inline constexpr std::int64_t kFarthestRow = 512;
+
 /// Rows [begin, end) of a tensor as rows of pairs of bfloat16, each in the place of a Real: where
 /// they lie if pairs of features do, side by side, at multiples of their size and in whole groups
-/// of `depth` features. Else read(k, to) copies row k, and the last group is filled up with 0.
+/// of `depth` features. Tiles are whole cache lines of many rows, so that lines must begin where
+/// lines of the cache do, and not many of them fall on one set of it. Else read(k, to) copies row
+/// k, and the last group is filled up with 0.
 template <class Real, class Row, class Read>
 RowsView<Real> paired(const Layout& layout, bool apart, std::int64_t begin, std::int64_t end,
                       std::int64_t features, std::int64_t depth, Real* buffer, Row&& row,
                       Read&& read) {
   const Strides& strides = layout.strides;
   const bool in_place = layout.type == ElementType::kBf16 && !apart && strides.feature == 1 &&
-                        features % depth == 0 && strides.row % 2 == 0 &&
-                        reinterpret_cast<std::uintptr_t>(row(begin)) % sizeof(Real) == 0;
+                        features % depth == 0 && strides.row % depth == 0 &&
+                        (depth == 2 || magnitude(strides.row) <= kFarthestRow) &&
+                        reinterpret_cast<std::uintptr_t>(row(begin)) % (2 * depth) == 0;
   if (in_place) return {reinterpret_cast<const Real*>(row(begin)), strides.row / 2};
   const std::int64_t width = round_up(features, depth);
   auto* to = reinterpret_cast<std::uint16_t*>(buffer);

@@ -236,6 +236,25 @@ TEST_CASE("pairs: subnormal numbers count as 0, and so do weights", "[pairs]") {
                  });
 }
 
+TEST_CASE("pairs: values of bfloat16 are packed from where they lie as widened ones are",
+          "[pairs]") {
+  for_each_pairs(
+      sizes(), [](const auto&, const Tested<float>& pairs, const Case& c, Random& random) {
+        if (pairs.products.pack_bf16_values == nullptr) return 0.0;
+        const Values<float> v(pairs, c, random);
+        const std::size_t stride = c.features + 3;
+        std::vector<std::uint16_t> rows(c.keys * stride);  // ends with the last row
+        for (std::size_t j = 0; j < c.keys; ++j)
+          for (std::size_t x = 0; x < c.features; ++x)
+            rows[j * stride + x] = static_cast<std::uint16_t>(bits_of(v.value.at(j, x)) >> 16);
+        Buffer packed(v.packed.size());
+        pairs.products.pack_bf16_values(rows.data(), static_cast<std::ptrdiff_t>(stride), c.keys,
+                                        c.features, packed.data());
+        CHECK(packed.intact());
+        return wrong_unless(same_bits(packed, v.packed, packed.size()));
+      });
+}
+
 TEST_CASE("pairs: rows are rounded, and 0 past their columns", "[pairs]") {
   for (const std::size_t columns : {1U, 7U, 16U, 23U, 31U, 48U})
     for_each_pairs({{1, 1, 5, true, 1}}, [=](const auto&, const Tested<float>& pairs, const Case& c,

@@ -327,6 +327,74 @@ TEMPLATE_TEST_CASE("qk_softmax is scores and softmax in one", "[pairs][qk_softma
       });
 }
 
+// Of the same scores. A weight is rounded as parts are, and what is left of it by the score that it
+// comes from and wherever a row_max has moved.
+TEST_CASE("attend is qk_softmax and accumulate in one", "[pairs][qk_softmax]") {
+  for_each_products<float>(sizes(), [](const auto&, const Tested<float>& tested, Case c,
+                                       Random& random) {
+    if (tested.products.attend == nullptr) return 0.0;
+    c.keys = round_up(c.keys, tested.products.depth);
+    Queries<float> q(tested, c, random, 0.7F, c.pitch);
+    const auto slope = random.pick<float>({0, 0, 0.5F, 9, 200, -200});
+    for (std::size_t j = 0; slope != 0 && j < c.keys; ++j)
+      q.key.at(j, 0) = rounded(slope * static_cast<float>(j));
+    if (random.integer(0, 3) == 0) q.key.at(random.bits() % c.keys, 0) = kInf<float>;
+    for (std::size_t r = 0; r < c.pitch; ++r)
+      q.rows.at(r, 0) = static_cast<float>(random.integer(-1, 1));
+    q.lay_out();
+    const Buffer scores = q.scores();
+
+    Matrix<float> value(c.keys, round_up(c.features, kPadding), c.unit);
+    tested.draw(value, c.keys, c.features, random);
+    Buffer packed(tested.elements_of(c.keys) * round_up(c.features, kBlock));
+    tested.products.pack_values(value.view(), c.keys, c.features, packed.data());
+    const std::int64_t elements = tested.products.elements();
+    const heed::ValueView<float> view = {
+        packed.data(), static_cast<std::ptrdiff_t>(kBlock) * elements, elements,
+        static_cast<std::ptrdiff_t>(tested.elements_of(c.keys) * kBlock)};
+    Case state = c;
+    state.features = round_up(c.features, kPadding);
+    Step<float> step(state, random.integer(0, 1) == 0, 0);
+    if (!step.fresh) step.draw_state(random);
+    const Step<float> before = step;
+    tested.products.attend(c.vectors, q.view(), c.keys, q.panel.data(), c.features, view,
+                           c.features, step.state(), state.features);
+    CHECK((step.row_max.intact() && step.sum.intact() && step.accumulators.intact()));
+
+    const double rounding = tested.pairs() ? 0x1p-8 : left_out<double>(tested.parts);
+    const auto moves = static_cast<double>(c.keys / tested.products.depth + 1);
+    return worst_of(c.features + 1, c.pitch, [&](std::size_t x, std::size_t r) {
+      const bool of_sum = x == c.features;
+      const double row_max = step.row_max[r];
+      for (std::size_t j = 0; j < c.keys; ++j)
+        if (std::isnan(scores[j * c.pitch + r])) return 0.0;  // of an infinity and 0
+      double want = 0;
+      double bound = 0;
+      const double terms = gamma_of(4 * static_cast<double>(c.keys) + 8);
+      const auto add = [&](double exponent, double off, double term) {
+        const double all = std::exp2(exponent) * term;
+        want += all;
+        bound +=
+            std::fabs(all) *
+                (std::expm1(kUnit * (kLn2 * std::min(off, 0x1p20) + 8 + 3 * moves)) + rounding) *
+                (1 + terms) +
+            std::fabs(all) * terms + kSmallestOf<float> * (std::fabs(term) + 1) * moves;
+      };
+      if (of_sum || !before.fresh)
+        add(before.row_max[r] - row_max, std::fabs(before.row_max[r] - row_max),
+            of_sum ? before.sum[r] : before.accumulators[x * c.pitch + r]);
+      for (std::size_t j = 0; j < c.keys; ++j) {
+        const double score = std::min(scores[j * c.pitch + r], kMax<float>);
+        if (score > row_max + kThreshold + 1e-6 * std::fabs(score)) return kInf<double>;
+        add(score - row_max, 2 * std::fabs(score) + std::fabs(score - row_max) + 256 * moves,
+            of_sum ? 1 : value.at(j, x));
+      }
+      return error_ratio<float>(of_sum ? step.sum[r] : step.accumulators[x * c.pitch + r], want,
+                                bound);
+    });
+  });
+}
+
 // Their difference is rounded once: what is whole is taken off exactly. A score of -inf has no
 // gradient, whatever that of its probability and delta are; rows whose log-sum-exp is +inf have
 // none either, and of NaN all are NaN.

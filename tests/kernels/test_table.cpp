@@ -60,18 +60,14 @@ TEST_CASE("products of parts are those of amx", "[table]") {
   for (const heed::Kernels* const kernels : usable_kernels()) {
     const heed::KernelTable<float>& table = kernels->f32;
     const heed::PartKernels<float>& parts = table.by_parts;
-    CHECK((kernels->f64.by_parts.three == nullptr && kernels->f64.by_parts.two == nullptr));
+    CHECK((kernels->f64.by_parts.two == nullptr && kernels->f64.by_parts.exact_one == nullptr));
     CHECK(table.panels.parts == 1);
-    CHECK((parts.three != nullptr) == (std::string(table.isa) == "amx"));
-    for (const heed::ProductKernels<float>* const products :
-         {parts.two, parts.exact_two, parts.exact_one})
-      CHECK((products != nullptr) == (parts.three != nullptr));
-    if (parts.three == nullptr) continue;
+    CHECK((parts.two != nullptr) == (std::string(table.isa) == "amx"));
+    CHECK((parts.exact_one != nullptr) == (parts.two != nullptr));
+    if (parts.two == nullptr) continue;
     CHECK((table.pairs->parts == 1 && table.pairs->split_rows == nullptr));
-    CHECK((parts.two->parts == 2 && parts.three->parts == 3));
-    CHECK((parts.exact_one->parts == 1 && parts.exact_two->parts == 2));
-    for (const heed::ProductKernels<float>* const products :
-         {parts.three, parts.two, parts.exact_two, parts.exact_one}) {
+    CHECK((parts.two->parts == 2 && parts.exact_one->parts == 1));
+    for (const heed::ProductKernels<float>* const products : {parts.two, parts.exact_one}) {
       CHECK(products->depth == table.pairs->depth);
       CHECK(products->key_block % table.panels.key_block == 0);
       CHECK((products->begin == table.pairs->begin && products->end == table.pairs->end));

@@ -1,6 +1,6 @@
 // What precision asks for, of dense attention, its gradients and blocks: `exact` has the bits of
-// float32 kernels or keeps weights of float32; by `default` bfloat16 multiplies in pairs and other
-// types in parts where there are any, two of float32 with `high`; `medium` rounds float32. Each has
+// float32 kernels or keeps weights of float32; by `default` bfloat16 multiplies in pairs and
+// float16 in parts where there are any, float32 with `high`; `medium` rounds float32. Each has
 // bounds of its own, special numbers included. Emulated CPUs run these tests alone of random ones.
 #include <cstring>
 #include <functional>
@@ -35,7 +35,7 @@ void for_each_with_pairs(Check&& check) {
 // ---- Against the oracle ----
 
 /// Whether that precision has bounds of its own on an instruction set: elsewhere nothing is
-/// rounded, as sweeps see. `exact` has them where 16 bits are multiplied by parts.
+/// rounded, as sweeps see. `exact` has them where weights of bfloat16 are parts.
 bool has_bounds(const std::string& isa, heed_precision precision) {
   const bool parts = precision == HEED_PRECISION_EXACT || precision == HEED_PRECISION_HIGH;
   return parts ? multiplies_parts(isa) : multiplies_pairs(isa) || multiplies_parts(isa);
@@ -59,11 +59,11 @@ struct Asked {
   heed_precision precision;
   std::uint32_t dtype;
 };
-constexpr Asked kAsked[] = {
-    {HEED_PRECISION_EXACT, HEED_DTYPE_BF16},   {HEED_PRECISION_EXACT, HEED_DTYPE_F16},
-    {HEED_PRECISION_DEFAULT, HEED_DTYPE_BF16}, {HEED_PRECISION_DEFAULT, HEED_DTYPE_F16},
-    {HEED_PRECISION_DEFAULT, HEED_DTYPE_F32},  {HEED_PRECISION_HIGH, HEED_DTYPE_F32},
-    {HEED_PRECISION_MEDIUM, HEED_DTYPE_F32}};
+constexpr Asked kAsked[] = {{HEED_PRECISION_EXACT, HEED_DTYPE_BF16},
+                            {HEED_PRECISION_DEFAULT, HEED_DTYPE_BF16},
+                            {HEED_PRECISION_DEFAULT, HEED_DTYPE_F16},
+                            {HEED_PRECISION_HIGH, HEED_DTYPE_F32},
+                            {HEED_PRECISION_MEDIUM, HEED_DTYPE_F32}};
 
 /// Calls check(problem) for so many random problems of this type, with any options.
 template <class Check>
@@ -337,8 +337,8 @@ heed_precision in_effect(const char* isa, heed_precision asked, std::uint32_t dt
     return multiplies_pairs(isa) ? HEED_PRECISION_DEFAULT : HEED_PRECISION_EXACT;
   const bool wide = dtype == HEED_DTYPE_F32;
   if (wide && asked == HEED_PRECISION_MEDIUM && multiplies_pairs(isa)) return asked;
-  if (!multiplies_parts(isa)) return HEED_PRECISION_EXACT;
-  return wide && asked == HEED_PRECISION_HIGH ? asked : HEED_PRECISION_DEFAULT;
+  if (!multiplies_parts(isa) || (wide && asked != HEED_PRECISION_HIGH)) return HEED_PRECISION_EXACT;
+  return wide ? asked : HEED_PRECISION_DEFAULT;
 }
 
 }  // namespace
@@ -369,7 +369,9 @@ TEST_CASE("plans say what precision is in effect, and that is where bits change"
 
         const bool pairs =
             multiplies_pairs(isa) && (dtype == HEED_DTYPE_BF16 || asked == HEED_PRECISION_MEDIUM);
-        const bool multiplies = (pairs || multiplies_parts(isa)) && asked != HEED_PRECISION_EXACT;
+        const bool parts =
+            multiplies_parts(isa) && (dtype == HEED_DTYPE_F16 || asked == HEED_PRECISION_HIGH);
+        const bool multiplies = (pairs || parts) && asked != HEED_PRECISION_EXACT;
         heed_precision want = multiplies ? asked : HEED_PRECISION_EXACT;
         if (pairs && want == HEED_PRECISION_HIGH) want = HEED_PRECISION_DEFAULT;
         CHECK(describe(make_plan(context, self_attention(dtype).desc())).precision == want);

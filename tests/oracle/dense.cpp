@@ -103,15 +103,14 @@ Expected expect(const Given& given) {
   const bool may_round = (stores(HEED_DTYPE_BF16) && d.query.dtype == HEED_DTYPE_BF16) ||
                          (stores(HEED_DTYPE_I8) && d.hard == 0);
   if (given.projections != nullptr) return expected;
-  if (d.hard == 0 && !may_round) {
+  if (d.hard == 0 && stores(HEED_DTYPE_F16) && d.query.dtype == HEED_DTYPE_F16) {
     Given in_parts = given;
-    in_parts.parts.count = stores(HEED_DTYPE_F16) && d.query.dtype == HEED_DTYPE_F16 ? 2 : 3;
+    in_parts.parts.count = 2;
     expected.parts = std::make_shared<const Expected>(Oracle<float>(in_parts).run());
   }
   if (!may_round) return expected;
   Given in_pairs = given;
   in_pairs.pairs = true;
-  if (stores(HEED_DTYPE_I8)) in_pairs.parts.count = 3;  // where integers are not multiplied as such
   expected.pairs = std::make_shared<const Expected>(Oracle<float>(in_pairs).run());
   return expected;
 }
@@ -122,8 +121,7 @@ Expected expect(const heed_attention_desc& desc, const heed_attention_args& args
   if (precision == HEED_PRECISION_DEFAULT) return expect(given);
   given.pairs = given.rounds = precision == HEED_PRECISION_MEDIUM;
   if (precision == HEED_PRECISION_HIGH) given.parts.count = 2;
-  if (precision == HEED_PRECISION_EXACT)
-    given.parts = {desc.key.dtype == HEED_DTYPE_BF16 ? 1 : 2, true};
+  if (precision == HEED_PRECISION_EXACT) given.parts = {1, true};
   return Oracle<float>(given).run();
 }
 

@@ -31,7 +31,7 @@ inline bool multiplies_pairs(const std::string& isa) {
   return isa == "avx512bf16" || isa == "amx" || isa == "neonbf16";
 }
 
-/// Whether it multiplies float32, and mixed types, as parts of bfloat16.
+/// Whether it multiplies float16, and float32 with HEED_PRECISION_HIGH, as parts of bfloat16.
 inline bool multiplies_parts(const std::string& isa) { return isa == "amx"; }
 
 /// Hard attention: a row of out that is right as well as the one in Expected::out.
@@ -62,7 +62,7 @@ struct Expected {
 };
 
 /// All outputs of a problem and their bounds. `function` says what args.score_function does. Of a
-/// precision that is asked for: HIGH, of float32, and EXACT, of bfloat16 or float16 alone, on
+/// precision that is asked for: HIGH, of float32, and EXACT, of bfloat16 alone, on
 /// instruction sets that multiply parts; MEDIUM, of float32, on those that multiply pairs.
 Expected expect(const heed_attention_desc& desc, const heed_attention_args& args,
                 const ScoreModel& function = nullptr,

@@ -74,8 +74,7 @@ class BlockOracle {
   }
   /// Of queries, keys and values, weights and values.
   Parts parts_between() const {
-    if (!block_.parts || in_bfloat16_ || d_.hard != 0) return {};
-    return {block_.high ? 2 : 3, false};
+    return {block_.high && !in_bfloat16_ && d_.hard == 0 ? 2 : 0, false};
   }
 
   Index rows(Index packed, Index length) const { return packed > 0 ? packed : d_.batch * length; }

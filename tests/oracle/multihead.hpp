@@ -38,8 +38,8 @@ struct GivenBlock {
   bool pairs = false;   ///< heed may multiply pairs of bfloat16, and where input_query is that,
                         ///< leave it between products
   bool rounds = false;  ///< beside that, everything may be rounded to it
-  bool parts = false;   ///< what is not bfloat16 is multiplied as parts of it
-  bool high = false;    ///< beside that, two parts are enough for float32
+  bool parts = false;   ///< float16 is multiplied as parts of it
+  bool high = false;    ///< beside that, float32 is
   bool tells_parts = false;  ///< the bounds of parts are wanted beside others
 };
 

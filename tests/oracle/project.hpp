@@ -16,12 +16,12 @@ inline Multiplied in_pairs(std::uint32_t x, std::uint32_t w, bool rounds = false
   return {rounds || (x == HEED_DTYPE_BF16 && w == HEED_DTYPE_BF16), rounds};
 }
 
-/// And where there are parts, too; two of float32 with HEED_PRECISION_HIGH.
+/// And where there are parts, too: of float16, and of float32 with HEED_PRECISION_HIGH.
 inline Multiplied in_parts(std::uint32_t x, std::uint32_t w, bool high = false) {
   Multiplied as = in_pairs(x, w);
   const auto are = [&](std::uint32_t dtype) { return x == dtype && w == dtype; };
   const bool two = are(HEED_DTYPE_F16) || (high && are(HEED_DTYPE_F32));
-  if (!as.pairs && x != HEED_DTYPE_F64) as.parts.count = two ? 2 : 3;
+  if (two) as.parts.count = 2;
   return as;
 }
 

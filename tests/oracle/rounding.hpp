@@ -70,42 +70,36 @@ Wide<Real> ulp_of(Wide<Real> x) {
                                                     std::numeric_limits<Real>::digits + 1);
 }
 
-/// Of how many parts of bfloat16 a number is made; 0: it is multiplied as it is. Exact: they are
-/// all of it, nothing is left out, and weights are three.
+/// Of how many parts of bfloat16 a number is made; 0: it is multiplied as it is. Exact: one is all
+/// of it, and weights are three.
 struct Parts {
   int count = 0;
   bool exact = false;
 };
 
-/// Products of float32 as parts of bfloat16, each what the ones before leave, rounded to 8 bits:
-/// the second is at most 2^-8 / (1 + 2^-8) of the number, and what follows it 2^-8 of that. Of
-/// three parts, which sum up to the number, three products are left out: less than 2 2^-24 of the
-/// whole. Of two it is one, less than 2^-16, and the parts that follow are missing, 2^-16 of each
-/// number.
+/// Products of float32 as two parts of bfloat16, the second what the first leaves, rounded to 8
+/// bits: at most 2^-8 / (1 + 2^-8) of the number, and what it leaves 2^-8 of that. So 2^-16 of each
+/// number are missing, and the product of both second parts, less than 2^-16.
 template <class Wide>
 Wide left_out(Parts parts) {
-  if (parts.count == 0 || parts.exact) return 0;
-  return static_cast<Wide>(parts.count == 3 ? 0x1p-23 : 3 * 0x1p-16);
+  return static_cast<Wide>(parts.count == 2 ? 3 * 0x1p-16 : 0);
 }
-/// Six products of parts, or three, are added one by one, and their magnitudes sum up to (1 +
-/// 2^-8)^2 of the whole's at most: as many roundings as seven terms have. The four of exact ones
-/// have those of five.
+/// Three products of parts are added one by one, and their magnitudes sum up to (1 + 2^-8)^2 of the
+/// whole's at most: as many roundings as four terms have. Of exact ones there is one.
 template <class Wide>
 Wide terms_of(Parts parts) {
-  if (parts.exact) return parts.count == 1 ? 1 : 5;
-  return parts.count == 0 ? 1 : 7;
+  return parts.count == 2 ? 4 : 1;
 }
-/// The same of a weight and a value, which are three or six products where they are exact.
+/// The same of a weight and a value, which are three products either way.
 template <class Wide>
 Wide weighted_terms_of(Parts parts) {
-  if (parts.exact) return parts.count == 1 ? 4 : 7;
-  return terms_of<Wide>(parts);
+  return parts.count > 0 ? 4 : 1;
 }
-/// What counts as 0 in one number, product or sum does so in at most three parts, six products and
-/// six sums.
+/// What counts as 0 in one number, product or sum does so in at most three parts, three products
+/// and three sums.
 template <class Wide>
 Wide flushes_of(Parts parts) {
-  return parts.count == 0 ? 1 : 8;
+  return parts.count == 0 ? 1 : 5;
 }
 
 /// Real is the type that heed computes in, Wide the one that the oracle does. kUnit holds what both
