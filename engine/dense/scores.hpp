@@ -83,6 +83,16 @@ class Scores {
     if (!product) lay_weights(panel, scale, panel.query + feature_numbers(panel));
     const Layout& layout = on_.problem.query;
     const auto features = static_cast<std::size_t>(on_.problem.features);
+    if (products_.pack_bf16_query != nullptr && has_rows_of(ElementType::kBf16, layout) &&
+        !on_.problem.divides_by_norms()) {
+      const std::uint16_t* rows[kMaxPanel];
+      each_row_at(panel, on_.args.query, layout, on_.sequence.query_begin, 0,
+                  [&](std::size_t i, const std::byte* from) {
+                    rows[i] = reinterpret_cast<const std::uint16_t*>(from);
+                  });
+      return products_.pack_bf16_query(panel.vectors, rows, panel.rows, features, scale,
+                                       panel.query);
+    }
     const Real* rows[kMaxPanel];
     std::int64_t stride = 1;
     if (on_.problem.divides_by_norms()) {

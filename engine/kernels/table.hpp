@@ -86,8 +86,10 @@ struct ProductKernels {
   void (*split_rows)(const RowsView<Element>& rows, std::size_t count, std::size_t features,
                      Element* to);
 
-  /// pack_values() of rows of bfloat16, `row_stride` numbers apart. nullptr: they are widened
-  /// first.
+  /// pack_query() and pack_values() of rows of bfloat16, those of values `row_stride` elements
+  /// apart. nullptr: they are widened first.
+  void (*pack_bf16_query)(std::size_t vectors, const std::uint16_t* const* rows,
+                          std::size_t row_count, std::size_t features, Real scale, Element* panel);
   void (*pack_bf16_values)(const std::uint16_t* rows, std::ptrdiff_t row_stride, std::size_t keys,
                            std::size_t features, Element* packed);
 

@@ -478,6 +478,31 @@ void pack_bf16_values(const std::uint16_t* rows, std::ptrdiff_t row_stride, std:
                 });
 }
 
+/// The whole scale multiplies scores: of numbers that are bfloat16 no digit would be lost to it.
+template <class V, class Real = RealOf<V>>
+void pack_bf16_query(std::size_t vectors, const std::uint16_t* const* rows, std::size_t row_count,
+                     std::size_t features, Real scale, Real* panel) {
+  constexpr std::size_t n = kLanes<V>;
+  const std::size_t pitch = vectors * n;
+  for (std::size_t r0 = 0; r0 < pitch; r0 += n) {
+    Real* to = panel + r0;
+    for (std::size_t x = 0; x < features; x += kDepth) {
+      const std::size_t some = features - x;
+      const __mmask32 mask = some < kDepth ? (1U << some) - 1 : 0xffffffffU;
+      V square[n];
+      unroll<n>([&](auto r) HEED_INLINE_LAMBDA {
+        square[r] = r0 + r < row_count
+                        ? V(_mm512_castsi512_ps(_mm512_maskz_loadu_epi16(mask, rows[r0 + r] + x)))
+                        : V(Real{0});
+      });
+      transpose_square<V>(square);
+      unroll<n>([&](auto i) HEED_INLINE_LAMBDA { store<V>(to + i * pitch, square[i]); });
+      to += kLines * pitch;
+    }
+    store<V>(to, V(scale));
+  }
+}
+
 template <class V, class Real = RealOf<V>>
 void split_rows(Parts parts, const RowsView<Real>& rows, std::size_t count, std::size_t features,
                 Real* to) {
@@ -540,7 +565,10 @@ constexpr ProductKernels<float> tile_products() {
   ProductKernels<float> products =
       table_of<Entries>(tiles::kDepth, tiles::key_block(Entries::kParts), parts);
   if (parts > 1) products.split_rows = Entries::split_rows;
-  if (parts == 1) products.pack_bf16_values = tiles::pack_bf16_values<V>;
+  if (parts == 1) {
+    products.pack_bf16_query = tiles::pack_bf16_query<V>;
+    products.pack_bf16_values = tiles::pack_bf16_values<V>;
+  }
   products.attend = Entries::attend;
   products.begin = tiles::configure;
   products.end = tiles::release;

@@ -236,23 +236,36 @@ TEST_CASE("pairs: subnormal numbers count as 0, and so do weights", "[pairs]") {
                  });
 }
 
-TEST_CASE("pairs: values of bfloat16 are packed from where they lie as widened ones are",
-          "[pairs]") {
-  for_each_pairs(
-      sizes(), [](const auto&, const Tested<float>& pairs, const Case& c, Random& random) {
-        if (pairs.products.pack_bf16_values == nullptr) return 0.0;
-        const Values<float> v(pairs, c, random);
-        const std::size_t stride = c.features + 3;
-        std::vector<std::uint16_t> rows(c.keys * stride);  // ends with the last row
-        for (std::size_t j = 0; j < c.keys; ++j)
-          for (std::size_t x = 0; x < c.features; ++x)
-            rows[j * stride + x] = static_cast<std::uint16_t>(bits_of(v.value.at(j, x)) >> 16);
-        Buffer packed(v.packed.size());
-        pairs.products.pack_bf16_values(rows.data(), static_cast<std::ptrdiff_t>(stride), c.keys,
-                                        c.features, packed.data());
-        CHECK(packed.intact());
-        return wrong_unless(same_bits(packed, v.packed, packed.size()));
-      });
+TEST_CASE("pairs: rows of bfloat16 are packed from where they lie as widened ones are", "[pairs]") {
+  for_each_pairs(sizes(), [](const auto&, const Tested<float>& pairs, const Case& c,
+                             Random& random) {
+    if (pairs.products.pack_bf16_values == nullptr) return 0.0;
+    const std::size_t stride = c.features + 3;
+    const auto halves = [&](const Matrix<float>& from, std::size_t count) {
+      std::vector<std::uint16_t> rows((count - 1) * stride + c.features);  // ends with the last row
+      for (std::size_t j = 0; j < count; ++j)
+        for (std::size_t x = 0; x < c.features; ++x)
+          rows[j * stride + x] = static_cast<std::uint16_t>(bits_of(from.at(j, x)) >> 16);
+      return rows;
+    };
+    const Values<float> v(pairs, c, random);
+    Buffer packed(v.packed.size());
+    pairs.products.pack_bf16_values(halves(v.value, c.keys).data(),
+                                    static_cast<std::ptrdiff_t>(stride), c.keys, c.features,
+                                    packed.data());
+    CHECK(packed.intact());
+
+    Queries<float> q(pairs, c, random, random.pick<float>({1, 0.18033688F, -3.7F, 1e-5F}),
+                     random.pick(row_counts(c)));
+    const Buffer scores = q.scores();
+    const std::vector<std::uint16_t> rows = halves(q.rows, q.rows_present);
+    std::vector<const std::uint16_t*> from;
+    for (std::size_t r = 0; r < q.rows_present; ++r) from.push_back(rows.data() + r * stride);
+    pairs.products.pack_bf16_query(c.vectors, from.data(), q.rows_present, c.features, q.scale,
+                                   q.panel.data());
+    return wrong_unless(same_bits(packed, v.packed, packed.size()) &&
+                        same_bits(q.scores(), scores, c.keys * c.pitch));
+  });
 }
 
 TEST_CASE("pairs: rows are rounded, and 0 past their columns", "[pairs]") {

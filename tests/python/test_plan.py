@@ -46,8 +46,7 @@ def test_describe(name):
     said = make(**given, context=heed.Context(threads=1, executor="serial")).describe()
     assert set(said) == {"isa", "executor", "threads", "workspace_bytes", *own.split()}
     assert (said["executor"], said["threads"]) == ("serial", 1)
-    exact = said["isa"] != "amx" or name == "attention"  # of float32, attention's always
-    assert said.get("precision", "exact") == ("exact" if exact else "default")
+    assert said.get("precision", "exact") == "exact"
 
 
 @of_all

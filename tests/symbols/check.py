@@ -57,8 +57,7 @@ OTHERS = {
     "scalar": [f"kScalar{family}{type}" for family in ("Panels", "Rows", "Numbers")
                for type in ("F32", "F64")],
     "avx512bf16": ["kAvx512Bf16Pairs", "kAvx512Bf16RowPairs"],
-    "amx": ["kAmxPairs", "kAmxThreeParts", "kAmxTwoParts", "kAmxExactTwoParts",
-            "kAmxExactOnePart"],
+    "amx": ["kAmxPairs", "kAmxTwoParts", "kAmxExactOnePart"],
     "neonbf16": ["kNeonBf16Pairs"],
 }
 
