@@ -47,10 +47,11 @@ RowsView<Real> paired(const Layout& layout, bool apart, std::int64_t begin, std:
                       std::int64_t features, std::int64_t depth, Real* buffer, Row&& row,
                       Read&& read) {
   const Strides& strides = layout.strides;
-  const bool in_place = layout.type == ElementType::kBf16 && !apart && strides.feature == 1 &&
-                        features % depth == 0 && strides.row % depth == 0 &&
-                        (depth == 2 || magnitude(strides.row) <= kFarthestRow) &&
-                        reinterpret_cast<std::uintptr_t>(row(begin)) % (2 * depth) == 0;
+  const bool in_place =
+      layout.type == ElementType::kBf16 && !apart && strides.feature == 1 &&
+      features % depth == 0 && strides.row % depth == 0 &&
+      (depth == 2 || magnitude(strides.row) <= kFarthestRow) &&
+      reinterpret_cast<std::uintptr_t>(row(begin)) % static_cast<std::uintptr_t>(2 * depth) == 0;
   if (in_place) return {reinterpret_cast<const Real*>(row(begin)), strides.row / 2};
   const std::int64_t width = round_up(features, depth);
   auto* to = reinterpret_cast<std::uint16_t*>(buffer);
