@@ -374,7 +374,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
     widths.by_tiles = pass == Pass::kForward && products.attend != nullptr;
     if (widths.by_tiles) {
       plan.panel_rows = widths.panel = kTiledVectors * widths.lanes;
-      widths.key_bytes = 2 * products.parts;
+      widths.key_bytes = std::int64_t{2} * products.parts;
     }
     // Rows that are computed again without pairs have panels there too.
     const std::int64_t whole = round_up(Size(problem.features), products.depth).value();
