@@ -16,6 +16,7 @@
 // operand, [k / 2][column][2].
 #pragma once
 
+#include "engine/kernels/convert.hpp"
 #include "engine/kernels/matmul.hpp"
 #include "engine/kernels/operations.hpp"
 #include "engine/kernels/softmax.hpp"
@@ -67,16 +68,8 @@ HEED_INLINE V round_to_pairs(V lower, V upper) {
 /// read again where 0 would make NaN of an infinity.
 template <class V>
 HEED_INLINE V round_all_to_pairs(V lower, V upper) {
-  const auto rounded = [](V numbers) HEED_INLINE_LAMBDA {
-    const __m512i bits = _mm512_castps_si512(numbers);
-    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const __m512i up = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
-    const __mmask16 nan = _mm512_cmp_ps_mask(numbers, numbers, _CMP_UNORD_Q);
-    return _mm512_mask_or_epi32(_mm512_add_epi32(bits, up), nan, bits,
-                                _mm512_set1_epi32(0x00400000));
-  };
-  const __m512i high = _mm512_and_si512(rounded(upper), _mm512_set1_epi32(-0x10000));
-  return V(_mm512_castsi512_ps(_mm512_or_si512(_mm512_srli_epi32(rounded(lower), 16), high)));
+  const __m512i high = _mm512_and_si512(rounded_bits(upper), _mm512_set1_epi32(-0x10000));
+  return V(_mm512_castsi512_ps(_mm512_or_si512(_mm512_srli_epi32(rounded_bits(lower), 16), high)));
 }
 #else
 // BFDOT. BFMMLA does twice the work, but wants both operands four numbers deep, two rows to a

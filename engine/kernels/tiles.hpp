@@ -290,12 +290,9 @@ HEED_INLINE V exp2_to_cut(V x) {
 /// Pair i is lower[i] and upper[i], cut off after the digits of a bfloat16.
 template <class V>
 HEED_INLINE V cut_to_pairs(V lower, V upper) {
-  alignas(kAlignment) static constexpr std::uint16_t kPlaces[32] = {
-      1,  33, 3,  35, 5,  37, 7,  39, 9,  41, 11, 43, 13, 45, 15, 47,
-      17, 49, 19, 51, 21, 53, 23, 55, 25, 57, 27, 59, 29, 61, 31, 63};
-  const __m512i places = _mm512_load_si512(static_cast<const void*>(kPlaces));
-  return V(_mm512_castsi512_ps(
-      _mm512_permutex2var_epi16(_mm512_castps_si512(lower), places, _mm512_castps_si512(upper))));
+  const __m512i below = _mm512_srli_epi32(_mm512_castps_si512(lower), 16);
+  return V(
+      _mm512_castsi512_ps(_mm512_mask_blend_epi16(0xaaaaaaaaU, below, _mm512_castps_si512(upper))));
 }
 
 /// Weights of kDepth keys from their products, `factors` not yet multiplied in: to pairs and their
