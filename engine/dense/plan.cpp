@@ -372,8 +372,8 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
     const ProductKernels<float>& products = products_of(context.kernels->f32, plan.parts);
     widths.step = std::max<std::int64_t>(widths.step, products.key_block);
     widths.by_tiles = pass == Pass::kForward && products.attend != nullptr;
+    if (products.attend != nullptr) plan.panel_rows = widths.panel = kTiledVectors * widths.lanes;
     if (widths.by_tiles) {
-      plan.panel_rows = widths.panel = kTiledVectors * widths.lanes;
       widths.key_bytes = std::int64_t{2} * products.parts;
     }
     // Rows that are computed again without pairs have panels there too.

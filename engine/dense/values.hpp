@@ -57,6 +57,24 @@ void accumulate(const ProductKernels<Real>& products, const Panel<Real>& panel,
                       static_cast<std::size_t>(features));
 }
 
+/// Whether rows of keys or values can be packed straight from where they lie.
+template <class Real>
+bool packs_in_place(const AttentionThread<Real>& on, const ProductKernels<Real>& products,
+                    const Layout& layout) {
+  return products.pack_bf16_values != nullptr && on.sequence.pages == nullptr &&
+         has_rows_of(ElementType::kBf16, layout);
+}
+/// Packs the rows [begin, end) of a key head so.
+template <class Real>
+void pack_in_place(const AttentionThread<Real>& on, const ProductKernels<Real>& products,
+                   const StoredTensor& rows, std::int64_t key_head, std::int64_t begin,
+                   std::int64_t end, std::int64_t features, Real* to) {
+  const std::byte* const first = on.sequence.key_row(rows.data, rows.layout, key_head, begin);
+  products.pack_bf16_values(reinterpret_cast<const std::uint16_t*>(first), rows.layout.strides.row,
+                            static_cast<std::size_t>(end - begin),
+                            static_cast<std::size_t>(features), to);
+}
+
 template <class Real>
 class Values {
  public:
@@ -92,17 +110,10 @@ class Values {
   }
 
   /// packed() of keys [begin, end), straight from where they lie.
-  bool may_pack_in_place() const {
-    return products_.pack_bf16_values != nullptr && on_.sequence.pages == nullptr &&
-           has_rows_of(ElementType::kBf16, values_.layout);
-  }
+  bool may_pack_in_place() const { return packs_in_place(on_, products_, values_.layout); }
   ValueView<Real> packed_in_place(std::int64_t begin, std::int64_t end) const {
     Real* const to = on_.buffer(&Slab::packed);
-    const std::byte* const rows =
-        on_.sequence.key_row(values_.data, values_.layout, key_head_, begin);
-    products_.pack_bf16_values(reinterpret_cast<const std::uint16_t*>(rows),
-                               values_.layout.strides.row, static_cast<std::size_t>(end - begin),
-                               features_, to);
+    pack_in_place(on_, products_, values_, key_head_, begin, end, on_.problem.value_features, to);
     return packed_view(products_, to, end - begin);
   }
 

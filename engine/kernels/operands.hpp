@@ -381,6 +381,26 @@ class Ahead {
   std::size_t lines_ = 0;       ///< left of it; 0: nothing is left at all
 };
 
+/// The panels of query rows and of the gradients of their results, and what `softmax_gradient` knows
+/// of these rows.
+template <class Element, class Real>
+struct GradientPanels {
+  const Element* query;
+  std::size_t features;
+  const Element* grad_out;
+  std::size_t value_features;
+  const Real *whole, *rest, *delta;  ///< [pitch]
+};
+
+/// Probabilities and gradients of scores, rounded to bfloat16: as rows that begin `pitch` values
+/// apart, and the gradients as a panel of pairs of keys too.
+template <class Element>
+struct RoundedGradients {
+  std::uint16_t *probs, *gradients;  ///< [key][pitch]
+  std::size_t pitch;
+  Element* paired;  ///< [keys / 2][pitch of the panel]
+};
+
 /// The state of online softmax for a panel's rows, kept from one key block to the next.
 template <class Real>
 struct RowState {

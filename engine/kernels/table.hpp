@@ -99,6 +99,13 @@ struct ProductKernels {
                  const Element* panel, std::size_t features, const ValueView<Element>& value,
                  std::size_t value_features, const RowState<Real>& rows, std::size_t accumulated);
 
+  /// scores() of keys and of values, softmax_gradient() and round_rows() of `keys` keys, whole
+  /// groups of `depth` that no option changes. nullptr: they are called one after the other.
+  void (*score_gradients)(std::size_t vectors, const RowsView<Element>& key,
+                          const RowsView<Element>& value, std::size_t keys,
+                          const GradientPanels<Element, Real>& rows,
+                          const RoundedGradients<Element>& to);
+
   /// Elements of a group. Always inline, as all_keys() is.
   [[gnu::always_inline]] std::int64_t elements() const {
     return depth == 1 ? 1 : depth / 2 * parts;

@@ -274,16 +274,16 @@ void accumulate(Parts parts, const ValueView<Real>& value, const KeyRanges& keys
 /// Half of what the last bit of a bfloat16 in [1, 2) is worth.
 inline constexpr float kHalfBit = 0x1p-8F;
 
-/// 2^x of weights, to which half a bit of a bfloat16 is added: cut off after its digits, it is
-/// rounded. The polynomial's least relative error is 4e-6, less than what rounding leaves of 2^-8.
-/// NaN for NaN.
+/// 2^x of weights that become bfloat16, times (1 + more): with kHalfBit it is rounded where it is
+/// cut off after these digits. The polynomial's relative error is 4e-6, less than what rounding
+/// leaves of 2^-8. NaN for NaN.
 template <class V>
-HEED_INLINE V exp2_to_cut(V x) {
+HEED_INLINE V exp2_of_weight(V x, float more) {
   const V f(_mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF));  // x - floor(x)
   V p = multiply_add(V(0.0135341678F), f, V(0.0520114601F));
   p = multiply_add(p, f, V(0.241442755F));
   p = multiply_add(p, f, V(0.693003833F));
-  p = multiply_add(p, f, V(1.00000262F + kHalfBit));
+  p = multiply_add(p, f, V(1.00000262F + more));
   return V(_mm512_scalef_ps(p, x));  // times 2^floor(x)
 }
 
@@ -319,7 +319,8 @@ template <class V, std::size_t W, bool kOne, class Real = RealOf<V>>
       top[w] = xsimd::max(even, top[w]);
       top[w] = xsimd::max(odd, top[w]);
       if constexpr (kOne) {
-        const V both = cut_to_pairs<V>(exp2_to_cut(even), exp2_to_cut(odd));
+        const V both =
+            cut_to_pairs<V>(exp2_of_weight(even, kHalfBit), exp2_of_weight(odd, kHalfBit));
         sum[w] = pairs::add_products(both, ones, sum[w]);
         store<V>(weights + line * pitch + w * n, both);
       } else {
@@ -402,6 +403,77 @@ void attend(Parts parts, const RowsView<Real>& key, std::size_t keys, const Real
     if (g + 1 - first == together) add(g + 1);
   }
   add(groups);
+}
+
+/// The rounded values of W vectors, side by side.
+template <class V, std::size_t W>
+HEED_INLINE void round_line(const V (&from)[W], std::uint16_t* to) {
+  constexpr std::size_t n = kLanes<V>;
+  if constexpr (W > 1) _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(from[1], from[0]));
+  if constexpr (W % 2 != 0)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (W - 1) * n),
+                        _mm512_castsi512_si256(pairs::round_to_half(from[W - 1])));
+}
+
+/// Probabilities and gradients of kDepth keys, from their scores and those of their values.
+template <class V, std::size_t W, class Real = RealOf<V>>
+[[gnu::noinline]] void weigh_gradients(const Real* scores, const Real* factors, const Real* grads,
+                                       const GradientPanels<Real, Real>& rows,
+                                       const RoundedGradients<Real>& to) {
+  constexpr std::size_t n = kLanes<V>;
+  constexpr std::size_t pitch = W * n;
+  V factor[W], whole[W], rest[W], delta[W];
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+    factor[w] = load<V>(factors + w * n);
+    whole[w] = V(Real{0}) - load<V>(rows.whole + w * n);
+    rest[w] = load<V>(rows.rest + w * n);
+    delta[w] = load<V>(rows.delta + w * n);
+  });
+  for (std::size_t j = 0; j < kDepth; j += 2) {
+    V gradient[2][W];
+    unroll<2>([&](auto i) HEED_INLINE_LAMBDA {
+      V prob[W];
+      unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+        const std::size_t at = (j + i) * pitch + w * n;
+        const V score = multiply_add(load<V>(scores + at), factor[w], whole[w]) - rest[w];
+        prob[w] = exp2_of_weight(score, 0);
+        gradient[i][w] = prob[w] * (load<V>(grads + at) - delta[w]);
+      });
+      round_line<V, W>(prob, to.probs + (j + i) * to.pitch);
+      round_line<V, W>(gradient[i], to.gradients + (j + i) * to.pitch);
+    });
+    unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+      store<V>(to.paired + j / 2 * pitch + w * n,
+               pairs::round_to_pairs<V>(gradient[0][w], gradient[1][w]));
+    });
+  }
+}
+
+template <class V, std::size_t W, class Real = RealOf<V>>
+void score_gradients(Parts parts, const RowsView<Real>& key, const RowsView<Real>& value,
+                     std::size_t keys, const GradientPanels<Real, Real>& rows,
+                     const RoundedGradients<Real>& to) {
+  constexpr std::size_t pitch = W * kLanes<V>;
+  HEED_CONTRACT(keys % kDepth == 0);
+  alignas(kAlignment) Real scores[2][kDepth * pitch];
+  alignas(kAlignment) Real grads[2][kDepth * pitch];
+  const Real* const factors = factors_of<V, W>(parts, rows.query, rows.features);
+  const auto multiply = [&](std::size_t g) {
+    const auto from = static_cast<std::ptrdiff_t>(g * kDepth);
+    multiply_keys<V, W>(parts, {key.data + from * key.row_stride, key.row_stride}, all_keys(kDepth),
+                        rows.query, rows.features, scores[g % 2]);
+    multiply_keys<V, W>(parts, {value.data + from * value.row_stride, value.row_stride},
+                        all_keys(kDepth), rows.grad_out, rows.value_features, grads[g % 2]);
+  };
+  const std::size_t groups = keys / kDepth;
+  multiply(0);
+  for (std::size_t g = 0; g < groups; ++g) {
+    if (g + 1 < groups) multiply(g + 1);  // while the vectors weigh this group
+    const std::size_t before = g * kDepth * to.pitch;
+    weigh_gradients<V, W>(
+        scores[g % 2], factors, grads[g % 2], rows,
+        {to.probs + before, to.gradients + before, to.pitch, to.paired + g * kLines * pitch});
+  }
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
@@ -549,6 +621,14 @@ struct TileEntries {
     if (vectors == 2) return call(std::integral_constant<std::size_t, 2>{});
     call(std::integral_constant<std::size_t, 3>{});
   }
+  static void score_gradients(std::size_t vectors, const RowsView<float>& key,
+                              const RowsView<float>& value, std::size_t keys,
+                              const GradientPanels<float, float>& rows,
+                              const RoundedGradients<float>& to) {
+    if (vectors == 1) return tiles::score_gradients<V, 1>(kParts, key, value, keys, rows, to);
+    if (vectors == 2) return tiles::score_gradients<V, 2>(kParts, key, value, keys, rows, to);
+    tiles::score_gradients<V, 3>(kParts, key, value, keys, rows, to);
+  }
   static void split_rows(const RowsView<float>& rows, std::size_t count, std::size_t features,
                          float* to) {
     tiles::split_rows<V>(kParts, rows, count, features, to);
@@ -566,6 +646,7 @@ constexpr ProductKernels<float> tile_products() {
     products.pack_bf16_query = tiles::pack_bf16_query<V>;
     products.pack_bf16_values = tiles::pack_bf16_values<V>;
   }
+  if (parts == 1 && weights == 1) products.score_gradients = Entries::score_gradients;
   products.attend = Entries::attend;
   products.begin = tiles::configure;
   products.end = tiles::release;

@@ -451,6 +451,65 @@ TEMPLATE_TEST_CASE("softmax_gradient gives probabilities, and gradients of score
   });
 }
 
+// Of the same scores, which are not rounded before their log-sum-exp is taken off.
+TEST_CASE("score_gradients is scores, softmax_gradient and rounding in one", "[pairs]") {
+  for_each_products<float>(sizes(), [](const auto&, const Tested<float>& tested, Case c,
+                                       Random& random) {
+    if (tested.products.score_gradients == nullptr) return 0.0;
+    c.keys = round_up(c.keys, tested.products.depth);
+    Queries<float> q(tested, c, random, 0.7F, c.pitch);
+    const auto slope = random.pick<float>({0, 0, 9, 200});
+    for (std::size_t j = 0; slope != 0 && j < c.keys; ++j)
+      q.key.at(j, 0) = rounded(slope * static_cast<float>(j));
+    q.lay_out();
+    const Buffer scores = q.scores();
+    Case of_values = c;
+    of_values.features = static_cast<std::size_t>(random.integer(1, 80));
+    const Queries<float> g(tested, of_values, random, 1, c.pitch);
+    const Buffer grads = g.scores();
+    // Relative to a log-sum-exp that is not below any score; some rows attend nothing.
+    Buffer whole(c.pitch), rest(c.pitch);
+    const auto delta = normals<float>(c.pitch, random);
+    for (std::size_t r = 0; r < c.pitch; ++r) {
+      float top = scores[r];
+      for (std::size_t j = 1; j < c.keys; ++j) top = std::max(top, scores[j * c.pitch + r]);
+      top += 4 * static_cast<float>(random.unit());
+      whole[r] = std::nearbyint(top);
+      rest[r] = random.integer(0, 9) == 0 ? kInf<float> : top - whole[r];
+    }
+    const std::size_t pitch = c.pitch + static_cast<std::size_t>(random.integer(0, 2)) * 16;
+    constexpr std::uint16_t kUntouched = 0x5a5a;
+    std::vector<std::uint16_t> probs(c.keys * pitch, kUntouched), gradients = probs;
+    Buffer paired(c.keys / 2 * c.pitch);
+    tested.products.score_gradients(c.vectors, q.view(), g.view(), c.keys,
+                                    {q.panel.data(), c.features, g.panel.data(), of_values.features,
+                                     whole.data(), rest.data(), delta.data()},
+                                    {probs.data(), gradients.data(), pitch, paired.data()});
+    CHECK(paired.intact());
+    const double u = kUnitOf<float>;
+    return worst_of(c.keys, pitch, [&](std::size_t j, std::size_t r) {
+      const std::uint16_t prob = probs[j * pitch + r], gradient = gradients[j * pitch + r];
+      if (r >= c.pitch) return wrong_unless(prob == kUntouched && gradient == kUntouched);
+      std::uint16_t pair[2];
+      std::memcpy(pair, paired.data() + j / 2 * c.pitch + r, sizeof pair);
+      if (pair[j % 2] != gradient) return kInf<double>;
+      const double score = scores[j * c.pitch + r];
+      const double from_whole = score - whole[r];
+      const double want = std::exp2(from_whole - rest[r]);
+      const double off = std::fabs(score) + std::fabs(from_whole) +
+                         (std::isinf(rest[r]) ? 0 : std::fabs(from_whole - rest[r]));
+      const double relative = std::expm1(u * kLn2 * off) + 5e-6 + 0x1p-8;
+      const double difference = static_cast<double>(grads[j * c.pitch + r]) - delta[r];
+      const auto ratio = [&](std::uint16_t got, double expected, double error) {
+        return error_ratio<float>(half_of(real_of<float>(got), 0), expected,
+                                  std::fabs(expected) * error + 2 * kSmallestOf<float>);
+      };
+      return std::max(ratio(prob, want, relative),
+                      ratio(gradient, want * difference, relative + 2 * u));
+    });
+  });
+}
+
 // Exact: a pair is dropped or times the factor, and the sum of what is dropped is in any order.
 TEMPLATE_TEST_CASE("drop takes out the pairs that the oracle does, wherever the keys begin",
                    "[drop]", float, double) {

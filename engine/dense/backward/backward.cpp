@@ -84,14 +84,15 @@ class Backward {
     const Sequence sequence = sequence_of_pack(pack);
     const Split<Real> rows = split(sequence, pack, slab, multiplies_pairs(sequence, pack, slab));
     auto* const total = plan_.buffer<Real>(slab, &BackwardSlab::sums);
-    Real* const latest = total + plan_.sum_values;
     std::fill_n(total, plan_.sum_values, Real{0});
     for (std::int64_t s = 0; s < rows.splits(); ++s) {
-      Real* const sums = s == 0 ? total : latest;
-      if (s > 0) std::fill_n(latest, plan_.sum_values, Real{0});
-      rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence), score_sums_of(pack, s)});
-      if (s == 0) continue;
-      add_values(latest, static_cast<std::size_t>(plan_.sum_values), total);
+      // The blocks of a split are summed before splits are.
+      const bool apart = s > 0 && plan_.blocks_of_split() > 1;
+      Real* const sums = apart ? total + plan_.sum_values : total;
+      if (apart) std::fill_n(sums, plan_.sum_values, Real{0});
+      rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence), score_sums_of(pack, s)},
+               s == 0 || apart);
+      if (apart) add_values(sums, static_cast<std::size_t>(plan_.sum_values), total);
     }
     write_keys(sequence, head_of(pack), total, 1, 0, all_keys_of(sequence), slab);
   }
@@ -105,7 +106,7 @@ class Backward {
     if (s >= rows.splits()) return;
     Real* const sums = sums_of(pack) + s * plan_.sum_values;
     std::fill_n(sums, plan_.sum_values, Real{0});
-    rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence), score_sums_of(pack, s)});
+    rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence), score_sums_of(pack, s)}, true);
   }
 
   std::int64_t key_tasks() const { return ceil_div(problem_.key_length, kKeysPerTask); }
@@ -169,14 +170,21 @@ class Backward {
     const std::int64_t key_head = head_of(pack);
     const auto rows_are = [&](const void* data, const Layout& layout, std::int64_t head,
                               std::int64_t begin, std::int64_t rows, std::int64_t features) {
-      // In whole vectors, of which the last is filled up with 0.
+      // Some rows in whole vectors, of which the last is filled up with 0.
       const std::int64_t padded = round_up(features, std::int64_t{kernels_.panels.lanes});
-      Real* const row = plan_.buffer<Real>(slab, &BackwardSlab::rows);
-      std::fill_n(row, padded, Real{0});
-      for (std::int64_t i = begin; i < begin + rows; ++i) {
-        kernels_.numbers.read(layout.type, row_at(data, layout, sequence.batch, head, i),
-                              layout.strides.feature, static_cast<std::size_t>(features), row);
-        if (!kernels_.numbers.all_finite(row, static_cast<std::size_t>(padded))) return false;
+      const std::int64_t holds =
+          plan_.attention.panel_rows * std::max(problem_.features, problem_.value_features);
+      const std::int64_t most = std::max(holds / padded, std::int64_t{1});
+      Real* const some = plan_.buffer<Real>(slab, &BackwardSlab::rows);
+      std::fill_n(some, most * padded, Real{0});
+      for (std::int64_t i = begin, end = begin + rows; i < end; i += most) {
+        const std::int64_t count = std::min(most, end - i);
+        for (std::int64_t r = 0; r < count; ++r)
+          kernels_.numbers.read(layout.type, row_at(data, layout, sequence.batch, head, i + r),
+                                layout.strides.feature, static_cast<std::size_t>(features),
+                                some + r * padded);
+        if (!kernels_.numbers.all_finite(some, static_cast<std::size_t>(count * padded)))
+          return false;
       }
       return true;
     };
@@ -306,7 +314,7 @@ class Backward {
   void each_part(const KeySums<Real>& sums, std::int64_t key, std::int64_t features,
                  Function&& function) const {
     const auto count = static_cast<std::size_t>(features);
-    each_columns(kernels_.panels, count, [&](const Columns& some) {
+    each_columns(plan_.columns, count, [&](const Columns& some) {
       function(sums.at(some, static_cast<std::size_t>(key)),
                std::min(some.pitch, count - some.first), static_cast<std::int64_t>(some.first));
     });

@@ -181,7 +181,8 @@ class BiasTile {
     for (std::int64_t j = 0; j < keys_ && one; ++j)
       for (std::int64_t l = 1; l < pitch_; ++l) sums[j * pitch_] += sums[j * pitch_ + l];
     const std::int64_t rows = one ? 1 : std::min(pitch_, problem_.query_length - first);
-    write_bias_columns(plan_, sums, panels_.max_vectors, static_cast<std::size_t>(rows), keys_,
+    const auto vectors = static_cast<std::size_t>(pitch_ / panels_.lanes);
+    write_bias_columns(plan_, sums, vectors, static_cast<std::size_t>(rows), keys_,
                        buffer(&BackwardSlab::bias_rows), [&](std::size_t i) {
                          const std::int64_t row = first + static_cast<std::int64_t>(i);
                          return bias_at(plan_, args_, batch_, head_, row, first_key_);

@@ -18,13 +18,13 @@ struct Columns {
 
 /// Calls function(columns) for all features, cut into panels that are about equally wide.
 template <class Function>
-void each_columns(const PanelGeometry& panels, std::size_t features, Function&& function) {
-  std::size_t vectors = (features + panels.lanes - 1) / panels.lanes;
-  std::size_t left = (vectors + panels.max_vectors - 1) / panels.max_vectors;
+void each_columns(const ColumnWidth& most, std::size_t features, Function&& function) {
+  std::size_t vectors = (features + most.lanes - 1) / most.lanes;
+  std::size_t left = (vectors + most.vectors - 1) / most.vectors;
   for (std::size_t x = 0; left > 0; --left) {
     const std::size_t some = (vectors + left - 1) / left;
-    function(Columns{x, some, some * panels.lanes});
-    x += some * panels.lanes;
+    function(Columns{x, some, some * most.lanes});
+    x += some * most.lanes;
     vectors -= some;
   }
 }
@@ -40,9 +40,10 @@ template <class Real>
 struct KeySums {
   Real* sums;
   std::size_t keys;
+  std::size_t first_key = 0;
 
   Real* at(const Columns& columns, std::size_t key) const {
-    return sums + columns.first * keys + key * columns.pitch;
+    return sums + columns.first * keys + (key - first_key) * columns.pitch;
   }
 };
 
@@ -83,6 +84,10 @@ struct GradPanel : Panel<Real> {
   Real* shift;   ///< [pitch] comes off scores first, where the log-sum-exp is far from 0; else 0
   Real* delta;   ///< [pitch]
   bool* finite;  ///< whether a probability of 0 times any of this is 0
+
+  bool is_shifted() const {
+    return std::any_of(shift, shift + this->rows, [](Real by) { return by != 0; });
+  }
 };
 
 /// Panels of rows side by side that have come to the same keys. They add to the sums of these keys
@@ -93,6 +98,14 @@ struct PanelRun {
   const GradPanel<Real>* panels[kMost];
   std::int64_t count = 0;
   KeyBlock block{};
+
+  bool is_at(const KeyBlock& keys) const {
+    return block.begin == keys.begin && block.keys == keys.keys;
+  }
+  void add(const GradPanel<Real>& panel, const KeyBlock& keys) {
+    block = keys;
+    panels[count++] = &panel;
+  }
 };
 
 /// Keys [begin, end) with their values, as products of rows want them.

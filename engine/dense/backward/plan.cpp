@@ -23,7 +23,7 @@ constexpr std::int64_t kBlockRows = kSplitRows;
 /// Products over rows are as deep as a run of panels has rows. Pairs take half as long for a row,
 /// so that twice as many are worth a pass over the sums; and tiles come in whole groups of 32 rows.
 constexpr std::int64_t kRunRows = 96;
-constexpr std::int64_t kPairedRunRows = 192;
+constexpr std::int64_t kPairedRunRows = 256;
 
 /// Keys of a tile of a bias: panels are read anew for each, and sums of so many stay in the L2
 /// cache.
@@ -74,7 +74,9 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.bias_lanes = numbers(BiasTiling(plan).shares() ? plan.bias_keys : 0, widths.panel);
   slab.bias_rows = numbers(plan.bias_keys, widths.panel + 1);
   slab.rows = numbers(widths.panel + 1, std::max(summed_features(p).value(), p.value_features));
-  slab.sums = numbers(plan.apart ? 0 : 2, plan.sum_values);
+  slab.tile_sums = numbers(plan.attention.tile_kv, features + value_features);
+  offsets.take(plan.pairs ? PanelGeometry::row_padding : 0, widths.panel, widths.bytes);
+  slab.sums = numbers(plan.apart ? 0 : plan.blocks_of_split() > 1 ? 2 : 1, plan.sum_values);
   slab.bytes = static_cast<std::size_t>(checked(p, offsets.end(), "a thread's workspace"));
   return slab;
 }
@@ -84,11 +86,12 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
 heed_attention_backward_plan make_plan(const heed_context& context,
                                        const BackwardProblem& problem) {
   const Problem& p = problem.attention;
-  const Widths widths = Widths::of(context, p.float64);
+  Widths widths = Widths::of(context, p.float64);
   heed_attention_backward_plan plan{};
   plan.context = &context;
   plan.problem = problem;
   plan.attention = make_plan(context, p, Placement::kPacked, Pass::kBackward);
+  widths.panel = plan.attention.panel_rows;
   const std::int64_t rows = plan.attention.pack_heads * p.query_length;
   plan.packs = p.batch * plan.attention.packs();
   plan.pairs = plan.attention.parts.count > 0 && problem.grad_out.type == ElementType::kBf16;
@@ -103,6 +106,8 @@ heed_attention_backward_plan make_plan(const heed_context& context,
                                std::int64_t{1}, PanelRun<float>::kMost);
   plan.block_values =
       round_up(key_step, static_cast<std::int64_t>(PanelGeometry::row_padding)) * widths.panel;
+  plan.columns = {static_cast<std::size_t>(widths.lanes),
+                  static_cast<std::size_t>(widths.panel / widths.lanes)};
   plan.splits = std::clamp(ceil_div(rows, kSplitRows), std::int64_t{1}, kMostSplits);
   plan.apart = plan.splits > 1 && plan.packs < kPacksPerThread * context.threads.count;
   plan.block_panels = std::max(ceil_div(std::min(rows, kBlockRows), widths.panel), std::int64_t{1});

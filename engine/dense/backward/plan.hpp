@@ -21,10 +21,10 @@ struct BackwardSlab {
   std::size_t row_sum;      ///< a panel's, folding alone uses it
   std::size_t summed;       ///< [panels] bytes, Summed
   std::size_t finite;       ///< [panels] bool, GradPanel::finite
-  std::size_t scores;       ///< GradPanel::probs of the panels of a run, block_values each
+  std::size_t scores;       ///< GradPanel::probs of the panels of a run, or of one in pairs
   std::size_t gradients;    ///< GradPanel::gradients, likewise
   std::size_t before;       ///< [key_block][pitch], scores on the way
-  std::size_t rounded;      ///< the first or the second of a run, [key_block][rows] bfloat16
+  std::size_t rounded;      ///< probs of a run, then gradients, [key_block][rows] bfloat16
   std::size_t packed;       ///< one tile of keys, packed as values are
   std::size_t wide;         ///< the same as numbers on the way there, where keys are pairs
   std::size_t finite_keys;  ///< [tile_kv] bytes, what Products knows of them
@@ -33,8 +33,14 @@ struct BackwardSlab {
   std::size_t bias_lanes;   ///< likewise, the bias itself, if shares_bias()
   std::size_t bias_rows;    ///< [panel + 1][bias_keys], the same as rows
   std::size_t rows;         ///< a panel's rows, widened, and one more
-  std::size_t sums;         ///< two KeySums: of a split, and of the splits before
+  std::size_t tile_sums;    ///< KeySums of a query block: of the keys and values of one tile
+  std::size_t sums;         ///< KeySums of the splits so far, and of one with several query blocks
   std::size_t bytes;
+};
+
+/// How many features a product over rows has side by side, at most.
+struct ColumnWidth {
+  std::size_t lanes, vectors;
 };
 
 /// A split's rows sum their gradients of keys and values apart, so that one long head has work for
@@ -63,6 +69,7 @@ struct heed_attention_backward_plan {
   std::int64_t run_panels;        ///< of a PanelRun, at most
   std::int64_t block_values;      ///< of a panel's scores of a block of keys
   std::int64_t grad_lines;        ///< of a panel of gradients of out
+  heed::ColumnWidth columns;
   std::int64_t tasks;
   std::int64_t sum_values;  ///< of the KeySums of a pack
   std::uint32_t workers;
@@ -91,9 +98,14 @@ struct heed_attention_backward_plan {
     return reinterpret_cast<Real*>(both + attention.slab.bytes + slab.*offset);
   }
 
-  /// Rows of a pack of the sequence in each of its splits except the last.
-  std::int64_t split_rows(const heed::Sequence& sequence) const {
-    const std::int64_t rows = attention.pack_heads * sequence.query_length;
+  /// Query blocks of a split, at most.
+  std::int64_t blocks_of_split() const {
+    return heed::ceil_div(split_rows(problem.attention.query_length),
+                          block_panels * attention.panel_rows);
+  }
+  /// Rows of a pack of so many query rows in each of its splits except the last.
+  std::int64_t split_rows(std::int64_t query_length) const {
+    const std::int64_t rows = attention.pack_heads * query_length;
     const std::int64_t least = heed::ceil_div(rows, heed::kMostSplits);
     return heed::round_up(least > heed::kSplitRows ? least : heed::kSplitRows,
                           attention.panel_rows);

@@ -20,14 +20,17 @@ class Products {
     const Problem& p = on_.problem;
     std::fill_n(known(), keys, Finite::kUnknown);
     if (!p.is_product()) return;
+    Real* const to = rows_.buffer(&BackwardSlab::packed);
+    if (rows_.pairs && packs_in_place(on_, products_, p.key))
+      return pack_in_place(on_, products_, keys_of(p, on_.args), rows_.key_head(), tile.begin,
+                           tile.end, p.features, to);
     const RowsView<Real> from =
         rows_.pairs
             ? on_.stored_rows(on_.kernels.panels, keys_of(p, on_.args), rows_.key_head(),
                               tile.begin, tile.end, p.features, rows_.buffer(&BackwardSlab::wide))
             : tile.key;
     products_.pack_values({from.data, from.row_stride, 1}, keys,
-                          static_cast<std::size_t>(p.features),
-                          rows_.buffer(&BackwardSlab::packed));
+                          static_cast<std::size_t>(p.features), to);
   }
 
   /// Adds what ScoreGradients left in the panel to its queries, and to keys and values together
@@ -35,29 +38,70 @@ class Products {
   /// attend.
   void add(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
            bool excludes, const SplitSums<Real>& sums, PanelRun<Real>& run) const {
-    const bool apart = excludes && !rows_.pairs && !(*panel.finite && finite(tile, block));
-    const bool fits = run.block.begin == block.begin && run.block.keys == block.keys;
-    if (run.count > 0 && (apart || !fits)) {
-      add(run, sums);
-      run.count = 0;
-    }
+    const bool apart = excludes && !(*panel.finite && finite(tile, block));
+    if (apart || !run.is_at(block)) end(run, sums);
     if (!on_.problem.is_product()) add_activated(panel, tile, block, sums);
     if (apart) return add_attended(panel, tile, block, sums);
     if (on_.problem.is_product()) add_queries(panel, tile, block);
-    run.block = block;
-    run.panels[run.count++] = &panel;
+    run.add(panel, block);
+  }
+
+  // Pairs: the panels of a run leave lines of rounded values for every key of its block.
+
+  /// Adds what ScoreGradients left for some of the block's keys to queries, and rounds it.
+  void add_rounded(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& keys,
+                   const KeyBlock& block) const {
+    add_queries(panel, tile, keys);
+    const RoundedGradients<Real> to = lines(panel, keys.begin, block);
+    products_.round_rows(panel.probs, panel.pitch, keys.keys, panel.rows, panel.pitch, to.probs,
+                         to.pitch);
+    products_.round_rows(panel.gradients, panel.pitch, keys.keys, panel.rows, panel.pitch,
+                         to.gradients, to.pitch);
+  }
+
+  /// Computes, too, what whole groups of keys have whose scores no option changes.
+  void attend(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& keys,
+              const KeyBlock& block) const {
+    const std::int64_t first = keys.begin - tile.begin;
+    const auto features = static_cast<std::size_t>(on_.problem.features);
+    RoundedGradients<Real> to = lines(panel, keys.begin, block);
+    to.paired = panel.gradients;
+    products_.score_gradients(panel.vectors, from_row(tile.key, first), from_row(tile.value, first),
+                              keys.keys,
+                              {panel.query, features, panel.grad_out,
+                               static_cast<std::size_t>(on_.problem.value_features),
+                               panel.lse_whole, panel.lse_rest, panel.delta},
+                              to);
+    const bool fresh = *panel.summed == Summed::kNothing;
+    if (fresh) *panel.summed = Summed::kKeys;
+    products_.multiply_panel(panel.vectors, from_key(products_, packed(tile), first), keys.keys,
+                             to.paired, panel.state.accumulators, features, fresh);
+  }
+
+  /// Keys [begin, end) of the block have nothing to do with the panel.
+  void clear(const GradPanel<Real>& panel, std::int64_t begin, std::int64_t end,
+             const KeyBlock& block) const {
+    if (begin >= end) return;
+    const RoundedGradients<Real> to = lines(panel, begin, block);
+    for (std::int64_t j = 0; j < end - begin; ++j) {
+      const std::size_t before = static_cast<std::size_t>(j) * to.pitch;
+      std::fill_n(to.probs + before, panel.pitch, std::uint16_t{0});
+      std::fill_n(to.gradients + before, panel.pitch, std::uint16_t{0});
+    }
   }
 
   /// Adds what the panels of a run have for keys and values.
-  void add(const PanelRun<Real>& run, const SplitSums<Real>& sums) const {
+  void end(PanelRun<Real>& run, const SplitSums<Real>& sums) const {
     if (run.count == 0) return;
     using Panel = GradPanel<Real>;
     const heed_attention_backward_args& wanted = rows_.args.given;
     if (wanted.grad_value != nullptr)
-      add_columns(run, &Panel::probs, &Panel::grad_columns, on_.problem.value_features,
-                  sums.values);
+      add_columns(run, &Panel::probs, Rounded::kProbs, &Panel::grad_columns,
+                  on_.problem.value_features, sums.values);
     if (wanted.grad_key != nullptr && on_.problem.is_product())
-      add_columns(run, &Panel::gradients, &Panel::query_columns, on_.problem.features, sums.keys);
+      add_columns(run, &Panel::gradients, Rounded::kGradients, &Panel::query_columns,
+                  on_.problem.features, sums.keys);
+    run.count = 0;
   }
 
  private:
@@ -109,7 +153,7 @@ class Products {
       std::fill(panel.gradients + j * panel.pitch + panel.rows,
                 panel.gradients + (j + 1) * panel.pitch, Real{0});
     const RowsView<Real> keys = from_row(tile.key, block.begin - tile.begin);
-    each_columns(on_.kernels.panels, features, [&](const Columns& some) {
+    each_columns(rows_.plan.columns, features, [&](const Columns& some) {
       const std::size_t first = some.first * panel.pitch;
       ActivatedPanel<Real> of = scores_.activated(panel, panel.query_columns + first);
       of.query += first;
@@ -130,12 +174,31 @@ class Products {
                block, all_keys(block.keys), panel.gradients, on_.problem.features);
   }
 
+  /// The rounded values that pairs of rows are made of: [key_block][run_rows()] each.
+  enum class Rounded : std::uint8_t { kProbs, kGradients };
+  std::uint16_t* rounded(Rounded which) const {
+    auto* const first = reinterpret_cast<std::uint16_t*>(rows_.buffer(&BackwardSlab::rounded));
+    return which == Rounded::kProbs ? first
+                                    : first + rows_.plan.run_panels * rows_.plan.block_values;
+  }
+  std::size_t run_rows() const {
+    return static_cast<std::size_t>(rows_.plan.run_panels * on_.plan.panel_rows);
+  }
+  /// The lines of a panel, from a key of the block on.
+  RoundedGradients<Real> lines(const GradPanel<Real>& panel, std::int64_t key,
+                               const KeyBlock& block) const {
+    const std::size_t before = static_cast<std::size_t>(key - block.begin) * run_rows() +
+                               static_cast<std::size_t>(panel.place.row_in_group());
+    return {rounded(Rounded::kProbs) + before, rounded(Rounded::kGradients) + before, run_rows(),
+            nullptr};
+  }
+
   /// sums[key][x] += sum over panels and their rows of left[key][row] * columns[row][x].
-  void add_columns(const PanelRun<Real>& run, Real* GradPanel<Real>::*left,
+  void add_columns(const PanelRun<Real>& run, Real* GradPanel<Real>::*left, Rounded rounded,
                    Real* GradPanel<Real>::*columns, std::int64_t features,
                    const KeySums<Real>& sums) const {
-    if (rows_.pairs) return add_pairs(run, left, columns, features, sums);
-    each_columns(on_.kernels.panels, static_cast<std::size_t>(features), [&](const Columns& some) {
+    if (rows_.pairs) return add_pairs(run, this->rounded(rounded), columns, features, sums);
+    each_columns(rows_.plan.columns, static_cast<std::size_t>(features), [&](const Columns& some) {
       RowsAndPanel<Real> parts[PanelRun<Real>::kMost];
       for (std::int64_t p = 0; p < run.count; ++p) {
         const GradPanel<Real>& panel = *run.panels[p];
@@ -149,41 +212,36 @@ class Products {
     });
   }
 
-  /// The same of pairs of rows: `left` is rounded to bfloat16, and is what values are to panels.
-  /// Rows come in whole groups of `depth` and keys in groups, 0 before the first and past the last:
-  /// which add nothing to other sums.
-  void add_pairs(const PanelRun<Real>& run, Real* GradPanel<Real>::*left,
-                 Real* GradPanel<Real>::*columns, std::int64_t features,
-                 const KeySums<Real>& sums) const {
-    Real* const rounded = rows_.buffer(&BackwardSlab::rounded);
-    auto* const numbers = reinterpret_cast<std::uint16_t*>(rounded);
+  /// The same of pairs of rows: `left` is what values are to panels. Rows come in whole groups of
+  /// `depth` and keys in groups, 0 before the first and past the last, which add nothing to other
+  /// sums.
+  void add_pairs(const PanelRun<Real>& run, std::uint16_t* left, Real* GradPanel<Real>::*columns,
+                 std::int64_t features, const KeySums<Real>& sums) const {
     const std::int64_t depth = products_.depth;
     const GradPanel<Real>& last = *run.panels[run.count - 1];
-    const std::int64_t begin = round_down(run.panels[0]->place.row_in_group(), depth);
+    const std::int64_t first_row = run.panels[0]->place.row_in_group();
+    const std::int64_t begin = round_down(first_row, depth);
+    const std::int64_t past = last.place.row_in_group() + static_cast<std::int64_t>(last.pitch);
     const std::int64_t end =
         round_up(last.place.row_in_group() + static_cast<std::int64_t>(last.rows), depth);
-    const auto width = static_cast<std::size_t>(end - begin);
+    const std::size_t width = run_rows();
+    for (std::size_t j = 0; j < run.block.keys; ++j) {
+      std::uint16_t* const line = left + j * width;
+      std::fill(line + begin, line + first_row, std::uint16_t{0});
+      if (past < end) std::fill(line + past, line + end, std::uint16_t{0});
+    }
     const auto keys = static_cast<std::size_t>(
         round_up(static_cast<std::int64_t>(run.block.keys), PanelGeometry::row_padding));
-    std::int64_t done = run.panels[0]->place.row_in_group();
-    for (std::size_t j = 0; j < run.block.keys; ++j)
-      std::fill_n(numbers + j * width, done - begin, std::uint16_t{0});
-    for (std::int64_t p = 0; p < run.count; ++p) {
-      const GradPanel<Real>& panel = *run.panels[p];
-      const std::int64_t next = p + 1 < run.count ? run.panels[p + 1]->place.row_in_group() : end;
-      products_.round_rows(panel.*left, panel.pitch, run.block.keys, panel.rows,
-                           static_cast<std::size_t>(next - done), numbers + (done - begin), width);
-      done = next;
-    }
-    std::fill(numbers + run.block.keys * width, numbers + keys * width, std::uint16_t{0});
+    std::fill(left + run.block.keys * width, left + keys * width, std::uint16_t{0});
     const auto stride = static_cast<std::ptrdiff_t>(width / 2);
-    const ValueView<Real> view = {rounded, products_.elements(), stride,
+    const ValueView<Real> view = {reinterpret_cast<const Real*>(left + begin), products_.elements(),
+                                  stride,
                                   static_cast<std::ptrdiff_t>(PanelGeometry::value_block) * stride};
     const std::size_t lines =
         pair_lines(static_cast<std::size_t>(last.place.group_rows), products_.depth);
-    each_columns(on_.kernels.panels, static_cast<std::size_t>(features), [&](const Columns& some) {
+    each_columns(rows_.plan.columns, static_cast<std::size_t>(features), [&](const Columns& some) {
       products_.multiply_panel(
-          some.vectors, view, width,
+          some.vectors, view, static_cast<std::size_t>(end - begin),
           last.*columns + some.first * lines + static_cast<std::size_t>(begin / 2) * some.pitch,
           sums.at(some, static_cast<std::size_t>(run.block.begin)), keys, false);
     });
@@ -204,7 +262,7 @@ class Products {
     }
     const auto add = [&](Real factor, const Real* columns, std::size_t i, std::size_t count,
                          const KeySums<Real>& to, std::size_t key) {
-      each_columns(on_.kernels.panels, count, [&](const Columns& some) {
+      each_columns(rows_.plan.columns, count, [&](const Columns& some) {
         const Real* const from = columns + some.first * panel.rows + i * some.pitch;
         for (std::size_t x = 0; x < some.pitch; ++x) to.at(some, key)[x] += factor * from[x];
       });

@@ -27,13 +27,13 @@ inline float pair_of(float even, float odd) {
 }
 
 /// Rows of a panel among the lines of its group, which the last panel fills up with 0 to `lines`.
-inline void lay_in_pairs(const PanelKernels<float>& panels, const PanelPlace& place,
-                         std::size_t lines, const float* const* rows, std::size_t count,
-                         std::size_t features, float* to) {
+inline void lay_in_pairs(const ColumnWidth& most, const PanelPlace& place, std::size_t lines,
+                         const float* const* rows, std::size_t count, std::size_t features,
+                         float* to) {
   const auto first = static_cast<std::size_t>(place.row_in_group());
   const bool last = first + count == static_cast<std::size_t>(place.group_rows);
   const std::size_t own = last ? lines - first / 2 : count / 2;
-  each_columns(panels, features, [&](const Columns& columns) {
+  each_columns(most, features, [&](const Columns& columns) {
     float* line_to = to + columns.first * lines + first / 2 * columns.pitch;
     const std::size_t used = std::min(columns.pitch, features - columns.first);
     for (std::size_t line = 0; line < own; ++line, line_to += columns.pitch) {
@@ -77,7 +77,8 @@ class Reader {
         rows_.buffer(&BackwardSlab::query_columns) + columns(on_.problem.features);
     panel.grad_columns =
         rows_.buffer(&BackwardSlab::grad_columns) + columns(on_.problem.value_features);
-    const std::int64_t slot = place.index % rows_.plan.run_panels * rows_.plan.block_values;
+    const std::int64_t slot =
+        rows_.pairs ? 0 : place.index % rows_.plan.run_panels * rows_.plan.block_values;
     panel.probs = rows_.buffer(&BackwardSlab::scores) + slot;
     panel.gradients = rows_.buffer(&BackwardSlab::gradients) + slot;
     panel.lse_whole = rows_.buffer(&BackwardSlab::softmax) + 4 * before;
@@ -103,10 +104,11 @@ class Reader {
     bool far[kMaxPanel] = {};
     double apart[kMaxPanel] = {};
     const Layout& layout = rows_.plan.problem.grad_out;
+    const std::uint16_t* stored[kMaxPanel];
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-      grad_out[i] =
-          readable(on_.kernels, layout, on_.query_row(rows_.args.given.grad_out, layout, row, head),
-                   value_features, rows + i * value_features);
+      const std::byte* const from = on_.query_row(rows_.args.given.grad_out, layout, row, head);
+      stored[i] = reinterpret_cast<const std::uint16_t*>(from);
+      grad_out[i] = readable(on_.kernels, layout, from, value_features, rows + i * value_features);
       far[i] = read_row(panel, i, grad_out[i], spare);
     });
     if (on_.problem.is_dot() &&
@@ -114,8 +116,12 @@ class Reader {
       find_apart(panel, far, apart, spare);
     if (std::find(far, far + panel.rows, true) != far + panel.rows)
       weigh_far_rows(panel, far, apart);
-    products_.pack_query(panel.vectors, grad_out, panel.rows, 1, value_features, Real{1},
-                         panel.grad_out);
+    if (products_.pack_bf16_query != nullptr && has_rows_of(ElementType::kBf16, layout))
+      products_.pack_bf16_query(panel.vectors, stored, panel.rows, value_features, Real{1},
+                                panel.grad_out);
+    else
+      products_.pack_query(panel.vectors, grad_out, panel.rows, 1, value_features, Real{1},
+                           panel.grad_out);
     if (rows_.pairs) {
       *panel.finite = true;
       return;
@@ -285,11 +291,11 @@ class Reader {
     if constexpr (std::is_same_v<Real, float>) {
       if (rows_.pairs)
         return lay_in_pairs(
-            on_.kernels.panels, panel.place,
+            rows_.plan.columns, panel.place,
             pair_lines(static_cast<std::size_t>(panel.place.group_rows), products_.depth), rows,
             count, features, to);
     }
-    each_columns(on_.kernels.panels, features, [&](const Columns& columns) {
+    each_columns(rows_.plan.columns, features, [&](const Columns& columns) {
       Real* row_to = to + columns.first * count;
       const std::size_t used = std::min(columns.pitch, features - columns.first);
       for (std::size_t r = 0; r < count; ++r, row_to += columns.pitch) {

@@ -15,6 +15,12 @@ class ScoreGradients {
   ScoreGradients(const ScoreGradients&) = delete;
   ScoreGradients& operator=(const ScoreGradients&) = delete;
 
+  /// Whether scores and their gradients are products and softmax, and nothing else.
+  bool are_plain() const {
+    return scores_.plain() && !dropout_.drops() && rows_.args.given.grad_temperature == nullptr &&
+           rows_.args.given.grad_alibi_slopes == nullptr;
+  }
+
   /// The scores of attention itself.
   const Scores<Real>& scores() const { return scores_; }
 

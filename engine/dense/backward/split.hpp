@@ -21,18 +21,20 @@ class Split {
               {pack * plan.attention.pack_heads, plan.attention.pack_heads, nullptr},
               terms,
               pairs},
-        panels_(plan.split_rows(sequence) / plan.attention.panel_rows) {}
+        panels_(plan.split_rows(sequence.query_length) / plan.attention.panel_rows) {}
 
   /// How many splits the sequence has.
   std::int64_t splits() const { return ceil_div(cut_.panels(), panels_); }
 
-  /// Writes what the rows of a split have for themselves, and adds the rest to the sums.
-  void add(std::int64_t split, const SplitSums<Real>& sums) const {
+  /// Writes what the rows of a split have for themselves, and adds the rest to the sums: query
+  /// block by query block, each summed apart, or where the sums are still 0, there.
+  void add(std::int64_t split, const SplitSums<Real>& sums, bool fresh) const {
     const UnitInUse unit(rows_.products());
     const std::int64_t end = end_of_split(split * panels_);
     for (std::int64_t p = split * panels_, next = 0; p < end; p = next) {
       next = end_of_block(p);
-      add_block(p, next, sums);
+      add_block(p, next, sums, fresh);
+      fresh = false;
     }
   }
 
@@ -56,7 +58,8 @@ class Split {
                          {p - first, begin - of_block, of_group - of_block, group_end - of_group});
   }
 
-  void add_block(std::int64_t first, std::int64_t end, const SplitSums<Real>& sums) const {
+  void add_block(std::int64_t first, std::int64_t end, const SplitSums<Real>& sums,
+                 bool fresh) const {
     std::int64_t key_begin = on_.sequence.key_length;
     std::int64_t key_end = 0;
     for (std::int64_t p = first; p < end; ++p) {
@@ -68,11 +71,41 @@ class Split {
     each_block(key_begin, key_end, on_.plan.tile_kv, [&](const KeyBlock& keys) {
       const KeyTile<Real> tile = reader_.tile(keys.begin, keys.end());
       products_.pack(tile);
+      const SplitSums<Real> of_tile = fresh ? sums : begin_sums(keys, sums);
       const std::int64_t run = rows_.plan.run_panels;
       for (std::int64_t p = first; p < end; p += run)
-        attend(first, p, std::min(p + run, end), tile, sums);
+        attend(first, p, std::min(p + run, end), tile, of_tile);
+      if (!fresh) add_sums(of_tile, keys, sums);
     });
     for (std::int64_t p = first; p < end; ++p) finish(panel(p, first), sums);
+  }
+
+  /// Sums of a block and a tile, which stay in the caches until they are added to `all`.
+  SplitSums<Real> begin_sums(const KeyBlock& tile, const SplitSums<Real>& all) const {
+    Real* const keys = rows_.buffer(&BackwardSlab::tile_sums);
+    Real* const values = keys + columns_of(on_.problem.features) * tile.keys;
+    std::fill(keys, values + columns_of(on_.problem.value_features) * tile.keys, Real{0});
+    const auto first = static_cast<std::size_t>(tile.begin);
+    return {{keys, tile.keys, first}, {values, tile.keys, first}, all.score_weights};
+  }
+
+  void add_sums(const SplitSums<Real>& of, const KeyBlock& tile, const SplitSums<Real>& to) const {
+    const auto add = [&](const KeySums<Real>& from, std::int64_t features,
+                         const KeySums<Real>& sums) {
+      const auto first = static_cast<std::size_t>(tile.begin);
+      each_columns(rows_.plan.columns, static_cast<std::size_t>(features),
+                   [&](const Columns& some) {
+                     add_values(from.at(some, first), tile.keys * some.pitch, sums.at(some, first));
+                   });
+    };
+    add(of.keys, on_.problem.features, to.keys);
+    add(of.values, on_.problem.value_features, to.values);
+  }
+
+  /// Features in whole vectors.
+  std::size_t columns_of(std::int64_t features) const {
+    return static_cast<std::size_t>(
+        round_up(features, static_cast<std::int64_t>(on_.kernels.panels.lanes)));
   }
 
   /// Panels [begin, end) of the block from `first` on against a tile, all of them at a block of
@@ -90,26 +123,74 @@ class Split {
     each_block(std::max(key_begin, tile.begin), std::min(key_end, tile.end),
                rows_.products().key_block, [&](const KeyBlock& block) {
                  PanelRun<Real> run;
-                 for (std::int64_t p = 0; p < end - begin; ++p)
-                   attend(panels[p], block, tile, sums, run);
-                 products_.add(run, sums);
+                 for (std::int64_t p = 0; p < end - begin; ++p) {
+                   if (rows_.pairs)
+                     attend_in_pairs(panels[p], block, tile, run);
+                   else
+                     attend(panels[p], block, tile, sums, run);
+                 }
+                 products_.end(run, sums);
                });
+  }
+
+  /// The keys of a block that some row of the panel attends.
+  KeyBlock attended(const GradPanel<Real>& panel, const KeyBlock& keys, Allowed& allowed) const {
+    const std::int64_t begin = std::max(keys.begin, panel.key_begin);
+    const std::int64_t end = std::min(keys.end(), panel.key_end);
+    allowed = Allowed::kNone;
+    if (begin >= end) return {keys.begin, 0};
+    const KeyBlock block = {begin, static_cast<std::size_t>(end - begin)};
+    totals(panel).fold(begin);
+    allowed = gradients_.scores().allowed(panel, block);
+    return block;
   }
 
   void attend(const GradPanel<Real>& panel, const KeyBlock& keys, const KeyTile<Real>& tile,
               const SplitSums<Real>& sums, PanelRun<Real>& run) const {
-    const std::int64_t begin = std::max(keys.begin, panel.key_begin);
-    const std::int64_t end = std::min(keys.end(), panel.key_end);
-    if (begin >= end) return;
-    const KeyBlock block = {begin, static_cast<std::size_t>(end - begin)};
-    totals(panel).fold(begin);
-    const Allowed allowed = gradients_.scores().allowed(panel, block);
+    Allowed allowed{};
+    const KeyBlock block = attended(panel, keys, allowed);
     if (allowed == Allowed::kNone) return;
+    compute(panel, tile, block, allowed);
+    products_.add(panel, tile, block, allowed != Allowed::kAll || on_.args.bias != nullptr, sums,
+                  run);
+  }
+
+  /// The same in pairs. The products of a run have all keys of its block, so that they are deep
+  /// where the limits of its panels differ, too.
+  void attend_in_pairs(const GradPanel<Real>& panel, const KeyBlock& keys,
+                       const KeyTile<Real>& tile, PanelRun<Real>& run) const {
+    Allowed allowed{};
+    const KeyBlock block = attended(panel, keys, allowed);
+    if (allowed == Allowed::kNone) {
+      if (run.count == 0) return;
+      products_.clear(panel, keys.begin, keys.end(), keys);
+      return run.add(panel, keys);
+    }
+    products_.clear(panel, keys.begin, block.begin, keys);
+    products_.clear(panel, block.end(), keys.end(), keys);
+    const bool fuses = fuses_ && allowed != Allowed::kSome && !panel.is_shifted();
+    const FusedKeys groups =
+        fuses ? whole_groups(panel, block, rows_.products().depth) : FusedKeys{block.keys, 0};
+    const auto some = [&](std::size_t from, std::size_t to) -> KeyBlock {
+      return {block.begin + static_cast<std::int64_t>(from), to - from};
+    };
+    const auto apart = [&](const KeyBlock& part) {
+      if (part.keys == 0) return;
+      compute(panel, tile, part, allowed);
+      products_.add_rounded(panel, tile, part, keys);
+    };
+    apart(some(0, groups.begin));
+    if (groups.count > 0) products_.attend(panel, tile, some(groups.begin, groups.end()), keys);
+    apart(some(groups.end(), block.keys));
+    run.add(panel, keys);
+  }
+
+  /// Leaves in the panel what the options make of scores and their gradients.
+  void compute(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
+               Allowed allowed) const {
     gradients_.compute_biased(panel, tile, block, allowed);
     if (writes_bias_) write_bias(panel, block);
     gradients_.go_on(panel, tile, block);
-    products_.add(panel, tile, block, allowed != Allowed::kAll || on_.args.bias != nullptr, sums,
-                  run);
   }
 
   /// The gradients of scores with their biases are the gradients of the biases.
@@ -202,6 +283,7 @@ class Split {
   const Reader<Real> reader_{rows_, gradients_.scores()};
   const PanelCut cut_{on_.plan.pack_heads * on_.sequence.query_length, on_.plan.panel_rows,
                       on_.kernels.panels.lanes};
+  const bool fuses_ = rows_.products().score_gradients != nullptr && gradients_.are_plain();
   const bool writes_bias_ =
       rows_.args.given.grad_bias != nullptr && BiasTiling(rows_.plan).is_own();
 };
