@@ -34,31 +34,23 @@ void check_nodes(const heed_context& context, const char* field, const Index* in
     return indices[e] < 0 || indices[e] >= nodes;
   });
   if (wrong == desc.edges) return;
-  const auto value = static_cast<long long>(indices[wrong]);
-  if (nodes == 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s[%lld] is %lld; desc.nodes is 0", field,
-         static_cast<long long>(wrong), value);
-  fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s[%lld] is %lld; it must be 0 to %lld", field,
-       static_cast<long long>(wrong), value, static_cast<long long>(nodes - 1));
+  const long long value = lld(indices[wrong]);
+  if (nodes == 0) refuse("desc.%s[%lld] is %lld; desc.nodes is 0", field, lld(wrong), value);
+  refuse("desc.%s[%lld] is %lld; it must be 0 to %lld", field, lld(wrong), value, lld(nodes - 1));
 }
 
 template <class Index>
 void check_offsets(const heed_context& context, const Index* offsets, const heed_graph_desc& desc) {
-  if (offsets[0] != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.offsets[0] is %lld; it must be 0",
-         static_cast<long long>(offsets[0]));
+  if (offsets[0] != 0) refuse("desc.offsets[0] is %lld; it must be 0", lld(offsets[0]));
   const std::int64_t wrong = 1 + first_where(context.threads, desc.nodes, [&](std::int64_t n) {
                                return offsets[n + 1] < offsets[n] || offsets[n + 1] > desc.edges;
                              });
   if (wrong <= desc.nodes)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.offsets[%lld] is %lld; it must be %lld to %lld",
-         static_cast<long long>(wrong), static_cast<long long>(offsets[wrong]),
-         static_cast<long long>(offsets[wrong - 1]), static_cast<long long>(desc.edges));
+    refuse("desc.offsets[%lld] is %lld; it must be %lld to %lld", lld(wrong), lld(offsets[wrong]),
+           lld(offsets[wrong - 1]), lld(desc.edges));
   if (offsets[desc.nodes] != desc.edges)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.offsets[%lld] is %lld; the last must be desc.edges, %lld",
-         static_cast<long long>(desc.nodes), static_cast<long long>(offsets[desc.nodes]),
-         static_cast<long long>(desc.edges));
+    refuse("desc.offsets[%lld] is %lld; the last must be desc.edges, %lld", lld(desc.nodes),
+           lld(offsets[desc.nodes]), lld(desc.edges));
 }
 
 /// The edges of a checked descriptor, in the caller's order.

@@ -85,14 +85,13 @@ void validate(const heed_graph_desc& desc) {
   check_choice("reverse", desc.reverse, "a switch", 1);
   const auto check_nodes = [](const char* field, std::int64_t nodes) {
     if (nodes < 0 || nodes > kMostNodes)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be 0 to %lld", field,
-           static_cast<long long>(nodes), static_cast<long long>(kMostNodes));
+      refuse("desc.%s is %lld; it must be 0 to %lld", field, lld(nodes), lld(kMostNodes));
   };
   check_nodes("nodes", desc.nodes);
   check_nodes("source_nodes", desc.source_nodes);
   if (desc.source_nodes > 0 && desc.reverse != 0)
     fail(HEED_STATUS_UNSUPPORTED, "desc.reverse is 1; it must be 0 with desc.source_nodes, %lld",
-         static_cast<long long>(desc.source_nodes));
+         lld(desc.source_nodes));
   check_size("edges", desc.edges, 0);
   const std::int64_t bytes = desc.index_type == HEED_INDEX_I64 ? 8 : 4;
   check_alignment("desc.sources", desc.sources, bytes);
@@ -101,15 +100,11 @@ void validate(const heed_graph_desc& desc) {
   if (desc.edges == 0 && desc.sources != nullptr) refuse_empty("desc.sources", "edges");
   if (desc.edges == 0 && desc.destinations != nullptr) refuse_empty("desc.destinations", "edges");
   if (desc.edges > 0 && desc.sources == nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.sources is NULL; desc.edges is %lld",
-         static_cast<long long>(desc.edges));
+    refuse("desc.sources is NULL; desc.edges is %lld", lld(desc.edges));
   if (desc.offsets != nullptr && desc.destinations != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.destinations and desc.offsets are both given; give one of them");
+    refuse("desc.destinations and desc.offsets are both given; give one of them");
   if (desc.edges > 0 && desc.offsets == nullptr && desc.destinations == nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.destinations and desc.offsets are both NULL; desc.edges is %lld",
-         static_cast<long long>(desc.edges));
+    refuse("desc.destinations and desc.offsets are both NULL; desc.edges is %lld", lld(desc.edges));
 }
 
 heed_graph* make_graph(const heed_context& context, const heed_graph_desc& desc) {

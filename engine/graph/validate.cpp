@@ -18,11 +18,9 @@ void check_sizes(const heed_graph_attention_desc& desc) {
 
 /// A size that must be 0 if no tensor has it, and must not be otherwise.
 void check_needed(const char* field, std::int64_t value, bool needed, const char* when) {
-  if (needed && value == 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is 0; it must be at least 1 with %s", field, when);
+  if (needed && value == 0) refuse("desc.%s is 0; it must be at least 1 with %s", field, when);
   if (!needed && value != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be 0 without %s", field,
-         static_cast<long long>(value), when);
+    refuse("desc.%s is %lld; it must be 0 without %s", field, lld(value), when);
 }
 
 void check_options(const heed_graph_attention_desc& desc) {
@@ -32,14 +30,13 @@ void check_options(const heed_graph_attention_desc& desc) {
   const bool data = desc.inputs != HEED_GRAPH_PROJECTED || desc.residual != 0;
   check_needed("width", desc.width, data, "desc.inputs 1 or 2 or desc.residual");
   if (desc.inputs != HEED_GRAPH_SHARED && desc.bias_dtype != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.bias_dtype is %u; it must be 0 unless desc.inputs is HEED_GRAPH_SHARED (1)",
-         desc.bias_dtype);
+    refuse("desc.bias_dtype is %u; it must be 0 unless desc.inputs is HEED_GRAPH_SHARED (1)",
+           desc.bias_dtype);
   if (desc.inputs == HEED_GRAPH_PROJECTED && desc.steps > 1)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.steps is %lld; it must be 0 or 1 with desc.inputs 0, whose queries, keys and values "
-         "do not change",
-         static_cast<long long>(desc.steps));
+    refuse(
+        "desc.steps is %lld; it must be 0 or 1 with desc.inputs 0, whose queries, keys and values "
+        "do not change",
+        lld(desc.steps));
 }
 
 void resolve_widths(const heed_graph_attention_desc& desc, GraphProblem& p) {
@@ -53,10 +50,8 @@ void resolve_widths(const heed_graph_attention_desc& desc, GraphProblem& p) {
   const std::int64_t row =
       desc.combine == HEED_COMBINE_CONCAT ? p.values_width : desc.value_features;
   if ((desc.residual != 0 || desc.steps > 1) && desc.width != row)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.width is %lld; with desc.%s it must be that of a row of out, %lld",
-         static_cast<long long>(desc.width), desc.residual != 0 ? "residual" : "steps above 1",
-         static_cast<long long>(row));
+    refuse("desc.width is %lld; with desc.%s it must be that of a row of out, %lld",
+           lld(desc.width), desc.residual != 0 ? "residual" : "steps above 1", lld(row));
 }
 
 void check_matrices(const GraphProblem& p, const heed_graph_attention_args& args, Backend backend) {
@@ -70,8 +65,7 @@ void check_matrices(const GraphProblem& p, const heed_graph_attention_args& args
     if (p.shares_matrices()) {
       check_given(given, matrix, p.float64, {backend, false});
     } else if (given.p != nullptr) {
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL %s", given.p_field,
-           kSharesMatrices.unless);
+      refuse("%s is given; it must be NULL %s", given.p_field, kSharesMatrices.unless);
     } else if (!p.is_projected()) {
       check_tensor(given.w_field, given.w, matrix.layout, "nodes", p.nodes);
     }
@@ -94,10 +88,10 @@ GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& 
   p.nodes = graph.nodes;
   p.sources = graph.sources();
   if (graph.source_nodes > 0 && p.inputs != HEED_GRAPH_PROJECTED)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.inputs is %u; it must be HEED_GRAPH_PROJECTED (0) for a graph with source_nodes, "
-         "%lld",
-         desc.inputs, static_cast<long long>(graph.source_nodes));
+    refuse(
+        "desc.inputs is %u; it must be HEED_GRAPH_PROJECTED (0) for a graph with source_nodes, "
+        "%lld",
+        desc.inputs, lld(graph.source_nodes));
   p.edges_given = graph.edges_given;
   p.heads = desc.heads;
   p.features = desc.features;
@@ -119,12 +113,10 @@ void validate_inputs(const GraphProblem& p, const heed_graph_attention_args& arg
   check_matrices(p, args, backend);
   check_seeds(p.dropout, args.dropout_seed, args.dropout_offset);
   if (p.divides_by_norms() && args.w_edge_key != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "args.w_edge_key is given; it must be NULL with desc.score HEED_SCORE_COSINE (3)");
+    refuse("args.w_edge_key is given; it must be NULL with desc.score HEED_SCORE_COSINE (3)");
   if (p.edge_width > 0 && args.w_edge_key == nullptr && args.w_edge_value == nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "args.w_edge_key and args.w_edge_value are NULL; desc.edge_width is %lld",
-         static_cast<long long>(p.edge_width));
+    refuse("args.w_edge_key and args.w_edge_value are NULL; desc.edge_width is %lld",
+           lld(p.edge_width));
 }
 
 void validate(const GraphProblem& p, const heed_graph_attention_args& args, Backend backend) {

@@ -11,8 +11,7 @@ void check_differentiable(const heed_graph& graph, const heed_graph_attention_de
     fail(HEED_STATUS_UNSUPPORTED,
          "desc.hard is %u; it must be 0: hard attention is not differentiable", desc.hard);
   if (!graph.reversible)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "the graph was made with desc.reverse 0; gradients need 1, edges sorted by source too");
+    refuse("the graph was made with desc.reverse 0; gradients need 1, edges sorted by source too");
 }
 
 /// Gradients of edges and nodes from several steps are summed where they lie.
@@ -23,8 +22,7 @@ void check_steps(const GraphBackwardProblem& p) {
       fail(HEED_STATUS_UNSUPPORTED,
            "%s has %lld bytes an element; with desc.attention->steps %lld it must have %lld or "
            "more, because the steps are summed there",
-           field, static_cast<long long>(layout.bytes), static_cast<long long>(of.steps),
-           static_cast<long long>(real_bytes(of.float64)));
+           field, lld(layout.bytes), lld(of.steps), lld(real_bytes(of.float64)));
   };
   check("desc.grad_edge_bias", p.grad_edge_bias);
   check("desc.grad_edge_data", p.grad_edge_data);
@@ -44,7 +42,7 @@ void check_prepared(const char* field, const heed_weights* prepared) {
 
 GraphBackwardProblem validate(const heed_graph& graph,
                               const heed_graph_attention_backward_desc& desc) {
-  if (desc.attention == nullptr) fail(HEED_STATUS_INVALID_ARGUMENT, "desc.attention is NULL");
+  if (desc.attention == nullptr) refuse("desc.attention is NULL");
   check_choice("accumulate", desc.accumulate, "a switch", 1);
   GraphBackwardProblem p{};
   p.accumulate = desc.accumulate != 0;
@@ -61,7 +59,7 @@ GraphBackwardProblem validate(const heed_graph& graph,
 
 GraphBackwardArgs::GraphBackwardArgs(const heed_graph_attention_backward_args& args)
     : given(args), attention{} {
-  if (args.attention == nullptr) fail(HEED_STATUS_INVALID_ARGUMENT, "args.attention is NULL");
+  if (args.attention == nullptr) refuse("args.attention is NULL");
   attention = read_struct(args.attention, "args.attention");
   attention.out = attention.lse = attention.weights = nullptr;
 }
