@@ -1,8 +1,5 @@
-#include <algorithm>
-
-#include "engine/graph/softmax.hpp"
+#include "engine/graph/node_products.hpp"
 #include "engine/graph/splits.hpp"
-#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed {
@@ -16,11 +13,7 @@ class Nodes {
   Nodes(const GraphStep& step, std::byte* slab) : on_{step, slab} {}
 
   void attend(const NodeRange& range) {
-    if (range.split != kNoSplit) {
-      softmax_.attend(range.first, range.begin, range.end, false);
-      Split<Real>(on_.step, range.split).store(on_.problem, softmax_);
-      return;
-    }
+    if (range.split != kNoSplit) return attend_split(on_.step, range, softmax_);
     const bool wants_weights = on_.step.wants_weights();
     for (std::int64_t n = range.first; n < range.last; ++n) {
       const std::int64_t begin = on_.graph.offsets[n];
@@ -34,22 +27,19 @@ class Nodes {
     }
   }
 
-  /// The splits have all been attended.
+  /// The splits have all been attended; leaves the softmax of the whole hub with each.
   void merge(const Hub& hub) {
     merge_splits(on_.step, hub, softmax_);
     softmax_.finish(hub.node, !on_.problem.hard);
-    if (on_.step.wants_weights())
-      Split<Real>(on_.step, hub.first_split).store_softmax(on_.problem, softmax_);
+    for (std::int32_t k = 0; on_.step.wants_weights() && k < hub.splits; ++k)
+      copy_softmax<Real>(on_.problem, softmax_.state(), Split<Real>(on_.step, hub.first_split + k));
   }
 
   /// Writes the weights of a hub's edges in a range, after merging.
   void recompute_weights(const NodeRange& range) {
     if (range.split == kNoSplit) return;
-    const auto& hubs = on_.graph.hubs;
-    const Hub* const hub =
-        std::lower_bound(hubs.data(), hubs.data() + hubs.size(), range.first,
-                         [](const Hub& of, std::int32_t node) { return of.node < node; });
-    Split<Real>(on_.step, hub->first_split).load_softmax(on_.problem, softmax_);
+    softmax_.forget();
+    copy_softmax<Real>(on_.problem, Split<Real>(on_.step, range.split), softmax_.state());
     softmax_.scores().begin_node(range.first);
     softmax_.recompute_weights(range.begin, range.end);
   }
@@ -61,33 +51,83 @@ class Nodes {
 
 /// Calls function(nodes, task) for so many tasks, shared out among threads.
 template <class Function>
-void share_out(const GraphStep& step, std::int64_t count, std::int64_t per_claim,
-               Function&& function) {
+void share_out_nodes(const GraphStep& step, std::size_t count, std::int64_t per_claim,
+                     Function&& function) {
+  share_out(step.threads(step.plan.workers), count, per_claim,
+            [&](std::int64_t begin, std::int64_t end, std::byte* slab) {
+              with_real(step.plan.problem.float64, [&](auto real) {
+                Nodes<decltype(real)> nodes(step, slab);
+                for (std::int64_t i = begin; i < end; ++i) function(nodes, i);
+              });
+            });
+}
+
+/// Data times matrices of the nodes' own.
+template <class Real>
+void project_nodes(const GraphStep& step, const Matmul (&products)[3]) {
   const heed_graph_attention_plan& plan = step.plan;
-  std::byte* const slabs = step.workspace + plan.space.slabs;
-  parallel_for(plan.context->threads, {count, per_claim, plan.workers},
-               [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                 with_real(plan.problem.float64, [&](auto real) {
-                   Nodes<decltype(real)> nodes(step, slabs + worker * plan.space.slab_bytes);
-                   for (std::int64_t i = begin; i < end; ++i) function(nodes, i);
-                 });
-               });
+  const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
+  const Gather<Real> data(kernels, step.data, 1, plan.problem.width, nullptr);
+  share_out(step.threads(plan.project_workers), static_cast<std::size_t>(plan.problem.nodes),
+            kNodesPerClaim, [&](std::int64_t begin, std::int64_t end, std::byte* slab) {
+              const NodeProducts<Real> own(plan, slab);
+              Real* const row = at<Real>(slab, plan.slab.data);
+              for (std::int64_t n = begin; n < end; ++n) {
+                data.copy(n, row);
+                for (const Matmul& product : products)
+                  kernels.numbers.write(product.y.layout.type,
+                                        own.multiply(n, *product.w.matrix, product.w.data, row),
+                                        static_cast<std::size_t>(product.w.matrix->out),
+                                        product.y.at(n, 0), 1);
+              }
+            });
+}
+
+/// Projects data to queries, keys and values in the workspace, and points the step at them.
+void project(GraphStep& step) {
+  const heed_graph_attention_plan& plan = step.plan;
+  const heed_graph_attention_args& args = step.args;
+  const GraphProblem& p = plan.problem;
+  std::byte* const query = step.workspace + plan.space.query;
+  std::byte* const key = step.workspace + plan.space.key_value;
+  std::byte* const value = key + p.keys_width * plan.key.bytes;
+  step.query = {query, plan.query};
+  step.key = {key, plan.key};
+  step.value = {value, plan.value};
+  const auto product = [&](const MatmulPlan& planned, const MatrixArgument& w, std::byte* to,
+                           const Layout& layout) {
+    return Matmul{&planned,
+                  p.nodes,
+                  {step.data.data, step.data.layout, p.nodes},
+                  w,
+                  {to, layout, p.nodes, layout.strides.head}};
+  };
+  const Matmul products[] = {
+      product(plan.matmuls.keys, {args.p_query, &p.w_query, args.w_query, args.b_query, p.bias},
+              query, plan.query),
+      product(plan.matmuls.keys, {args.p_key, &p.w_key, args.w_key, args.b_key, p.bias}, key,
+              plan.key),
+      product(plan.matmuls.values, {args.p_value, &p.w_value, args.w_value, args.b_value, p.bias},
+              value, plan.value)};
+  if (p.shares_matrices())
+    return run_matmuls(*plan.context, products, 3, plan.project_workers,
+                       step.workspace + plan.space.slabs, plan.space.slab_bytes);
+  with_real(p.float64, [&](auto real) { project_nodes<decltype(real)>(step, products); });
 }
 
 }  // namespace
 
 void run_step(const GraphStep& step) {
   const heed_graph& graph = *step.plan.graph;
-  const auto ranges = static_cast<std::int64_t>(graph.ranges.size());
-  const auto hubs = static_cast<std::int64_t>(graph.hubs.size());
   const std::int64_t per_claim = step.plan.ranges_per_claim;
-  share_out(step, ranges, per_claim,
-            [&](auto& nodes, std::int64_t i) { nodes.attend(graph.ranges[i]); });
-  share_out(step, hubs, 1, [&](auto& nodes, std::int64_t i) { nodes.merge(graph.hubs[i]); });
+  share_out_nodes(step, graph.ranges.size(), per_claim,
+                  [&](auto& nodes, std::int64_t i) { nodes.attend(graph.ranges[i]); });
+  share_out_nodes(step, graph.hubs.size(), 1,
+                  [&](auto& nodes, std::int64_t i) { nodes.merge(graph.hubs[i]); });
   if (!step.wants_weights()) return;
-  if (hubs > 0)
-    share_out(step, ranges, per_claim,
-              [&](auto& nodes, std::int64_t i) { nodes.recompute_weights(graph.ranges[i]); });
+  if (graph.hubs.size() > 0)
+    share_out_nodes(step, graph.ranges.size(), per_claim,
+                    [&](auto& nodes, std::int64_t i) { nodes.recompute_weights(graph.ranges[i]); });
   clear_removed(step.plan, step.args.weights, step.plan.problem.weights, step.plan.problem.heads,
                 1);
 }
@@ -131,12 +171,10 @@ Tensor out_as_data(const heed_graph_attention_plan& plan, const heed_graph_atten
   if (!p.copies_data()) return {args.out, {p.out.type, p.out.bytes, {0, 0, s.row, s.feature}}};
   Real* const copy = at<Real>(workspace, plan.space.data);
   const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
-  each_range(plan.context->threads, Ranges::of(plan.context->threads, p.nodes * p.heads),
+  each_range(plan.context->threads, Ranges::of(plan.context->threads, p.nodes),
              [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-               for (std::int64_t i = begin; i < end; ++i)
-                 kernels.numbers.read(
-                     p.out.type, row_at(args.out, p.out, 0, i % p.heads, i / p.heads), s.feature,
-                     static_cast<std::size_t>(p.value_features), copy + i * p.value_features);
+               for (std::int64_t n = begin; n < end; ++n)
+                 read_row(kernels, p, {args.out, p.out}, n, copy + n * p.width);
              });
   return {copy, {kTypeOf<Real>, sizeof(Real), {0, 0, p.width, 1}}};
 }
@@ -196,8 +234,7 @@ heed_graph_projections project_plan(const heed_graph_attention_plan& plan,
                                     std::size_t bytes) {
   const GraphProblem& p = plan.problem;
   if (p.inputs == HEED_GRAPH_PROJECTED)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.inputs of the plan is HEED_GRAPH_PROJECTED (0); there is nothing to project");
+    refuse("desc.inputs of the plan is HEED_GRAPH_PROJECTED (0); there is nothing to project");
   validate_inputs(p, args, plan.context->backend);
   check_workspace(plan.space.bytes, workspace, bytes);
   const GraphStep step =

@@ -31,7 +31,7 @@ class EdgeDropout {
       std::uint32_t lower[kMaxPanel] = {};
       std::uint32_t upper[kMaxPanel] = {};
       for (std::size_t e = 0; e < edges; ++e) {
-        const std::int64_t given = order.given(batch.begin + static_cast<std::int64_t>(first + e));
+        const std::int64_t given = order.given(batch.edge(first + e));
         const auto edge = static_cast<std::uint64_t>(numbers_ == nullptr ? given : numbers_[given]);
         lower[e] = static_cast<std::uint32_t>(edge);
         upper[e] = static_cast<std::uint32_t>(edge >> 32);

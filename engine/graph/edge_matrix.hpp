@@ -13,33 +13,26 @@ class EdgeMatrix {
   enum Of { kKeys, kValues };
 
   EdgeMatrix(const GraphThread<Real>& on, Of of)
-      : kernels_(on.kernels),
-        heads_(on.problem.heads),
-        width_(static_cast<std::size_t>(on.problem.edge_width)),
-        padded_(static_cast<std::size_t>(Gather<Real>::padded(on.problem.edge_width))),
+      : on_(on),
         features_(static_cast<std::size_t>(
-            Gather<Real>::padded(of == kKeys ? on.problem.features : on.problem.value_features))),
-        products_(on.buffer(&NodeSlab::products)) {
-    const GraphStep& step = on.step;
-    if ((of == kKeys ? step.args.w_edge_key : step.args.w_edge_value) != nullptr)
-      numbers_ = at<Real>(step.workspace,
-                          of == kKeys ? step.plan.space.w_edge_key : step.plan.space.w_edge_value);
+            Gather<Real>::padded(of == kKeys ? on.problem.features : on.problem.value_features))) {
+    const heed_graph_attention_args& args = on.step.args;
+    const GraphSpace& space = on.step.plan.space;
+    if ((of == kKeys ? args.w_edge_key : args.w_edge_value) != nullptr)
+      numbers_ = at<Real>(on.step.workspace, of == kKeys ? space.w_edge_key : space.w_edge_value);
   }
 
   bool given() const { return numbers_ != nullptr; }
   std::size_t padded_width() const { return padded_; }
   /// Row c of all heads, [heads][features].
-  const Real* row(std::int64_t c) const {
-    return numbers_ + c * heads_ * static_cast<std::int64_t>(features_);
-  }
+  const Real* row(std::int64_t c) const { return numbers_ + static_cast<std::size_t>(c) * row_; }
 
   /// to[h][c] = <row c of head h, rows[h]>: <q, W^T f> = <W q, f>. rows is [heads][features].
   void ask(const Real* rows, Real* to) const {
-    each_panel(kernels_, heads_, [&](const PanelRows& panel) {
-      const Real* const from = rows + static_cast<std::size_t>(panel.first) * features_;
+    each_panel(on_.kernels, on_.problem.heads, [&](const PanelRows& panel) {
       each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
-        kernels_.rows.edge_scores(of_panel(lines, panel), count, from, panel.rows, features_, true,
-                                  products_ + c * panel.pitch, panel.pitch);
+        multiply_rows(on_.kernels, panel, lines, count, rows, features_, true,
+                      products_ + c * panel.pitch);
       });
       Real* row = to + static_cast<std::size_t>(panel.first) * padded_;
       for (std::size_t h = 0; h < panel.rows; ++h, row += padded_) {
@@ -52,21 +45,19 @@ class EdgeMatrix {
   /// to[h] += the sum over c of sums[h][c] times row c of head h, for the panel's heads: the sum of
   /// p (W^T f) = W^T (sum of p f). `sums` is [heads][edge_width], padded.
   void add(const PanelRows& panel, const Real* sums, Real* to) const {
-    const auto first = static_cast<std::size_t>(panel.first);
-    const Real* from = sums + first * padded_;
+    const Real* from = sums + static_cast<std::size_t>(panel.first) * padded_;
     for (std::size_t h = 0; h < panel.rows; ++h, from += padded_)
       for (std::size_t c = 0; c < width_; ++c) products_[c * panel.pitch + h] = from[c];
     each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
-      kernels_.rows.edge_values(of_panel(lines, panel), count, products_ + c * panel.pitch,
-                                panel.pitch, panel.rows, features_, to + first * features_, false);
+      sum_rows(on_.kernels, panel, lines.from_head(panel.first), count, products_ + c * panel.pitch,
+               features_, false, to);
     });
   }
 
   /// to[h][x] += the sum over c of data[c] times row c of head h.
   void add_row(const Real* data, Real* to) const {
-    const std::size_t width = static_cast<std::size_t>(heads_) * features_;
     each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
-      kernels_.rows.edge_values(lines, count, data + c, 1, 1, width, to, false);
+      on_.kernels.rows.edge_values(lines, count, data + c, 1, 1, row_, to, false);
     });
   }
 
@@ -74,18 +65,19 @@ class EdgeMatrix {
   /// Calls function(c, lines, count) for the lines [c, c + count) of the matrix.
   template <class Function>
   void each_lines(Function&& function) const {
-    const std::int64_t stride = heads_ * static_cast<std::int64_t>(features_);
-    each_batch(0, static_cast<std::int64_t>(width_), [&](const Batch& b) {
-      const EdgeRows lines = consecutive_rows(numbers_ + b.begin * stride,
-                                              static_cast<std::size_t>(stride), features_);
-      function(static_cast<std::size_t>(b.begin), lines, b.edges);
+    each_batch(0, on_.problem.edge_width, [&](const Batch& b) {
+      function(static_cast<std::size_t>(b.begin), consecutive_rows(row(b.begin), row_, features_),
+               b.edges);
     });
   }
 
-  const KernelTable<Real>& kernels_;
-  const std::int64_t heads_;
-  const std::size_t width_, padded_, features_;
-  Real* const products_;           ///< [edge_width][kMaxPanel]
+  const GraphThread<Real>& on_;
+  const std::size_t features_;
+  const std::size_t row_ = on_.heads * features_;
+  const std::size_t width_ = static_cast<std::size_t>(on_.problem.edge_width);
+  const std::size_t padded_ =
+      static_cast<std::size_t>(Gather<Real>::padded(on_.problem.edge_width));
+  Real* const products_ = on_.buffer(&NodeSlab::products);  ///< [edge_width][kMaxPanel]
   const Real* numbers_ = nullptr;  ///< [edge_width][heads][features], padded; nullptr: no matrix
 };
 

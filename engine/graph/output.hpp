@@ -72,16 +72,15 @@ class NodeOutput {
 
   /// Writes weights that are known, [edges][heads].
   void write_weights(const Batch& batch, const Real* weights) const {
-    const auto heads = static_cast<std::size_t>(problem_.heads);
     for (std::size_t e = 0; e < batch.edges; ++e)
-      write_edge(batch, e, 0, heads, weights + e * heads);
+      write_edge(batch, e, 0, on_.heads, weights + e * on_.heads);
   }
 
   /// Hard attention: 1 at the edge chosen for each head, 0 at the others of the batch.
   void write_chosen(const Batch& batch, const std::int64_t* chosen) const {
     for (std::int64_t h = 0; h < problem_.heads; ++h)
       for (std::size_t e = 0; e < batch.edges; ++e) {
-        const bool taken = chosen[h] == batch.begin + static_cast<std::int64_t>(e);
+        const bool taken = chosen[h] == batch.edge(e);
         const Real weight = chosen[h] == kNotANumber ? std::numeric_limits<Real>::quiet_NaN()
                                                      : static_cast<Real>(taken ? 1 : 0);
         write_edge(batch, e, h, 1, &weight);
@@ -108,7 +107,7 @@ class NodeOutput {
   void write_edge(const Batch& batch, std::size_t edge, std::int64_t first, std::size_t heads,
                   const Real* weights) const {
     const Layout& layout = problem_.weights;
-    const std::int64_t given = on_.graph.given(batch.begin + static_cast<std::int64_t>(edge));
+    const std::int64_t given = on_.graph.given(batch.edge(edge));
     on_.kernels.numbers.write(layout.type, weights, heads,
                               row_at(on_.step.args.weights, layout, 0, first, given),
                               layout.strides.head);

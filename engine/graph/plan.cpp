@@ -26,20 +26,18 @@ std::size_t checked(const Offsets& offsets, const char* what, const GraphProblem
 
 GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const GraphSizes& s) {
   const GraphProblem& p = plan.problem;
-  const std::int64_t splits = plan.graph->splits;
   Offsets offsets;
   GraphSpace space{};
-  space.splits = offsets.take(splits, static_cast<std::int64_t>(plan.split.bytes), 1);
+  space.splits = offsets.take(plan.graph->splits, static_cast<std::int64_t>(plan.split.bytes), 1);
   space.w_edge_key = offsets.take(s.features * p.edge_width, s.heads, s.number);
   space.w_edge_value = offsets.take(s.value_features * p.edge_width, s.heads, s.number);
   space.data = offsets.take(p.copies_data() ? p.nodes : 0, p.width, s.number);
-  if (p.inputs != HEED_GRAPH_PROJECTED) {
+  if (!p.is_projected()) {
     space.query = offsets.take(p.nodes, plan.query.strides.row, s.number);
     space.key_value = offsets.take(p.nodes, plan.key.strides.row, s.number);
   }
-  const GraphMatmuls& matmuls = plan.matmuls;
-  space.slab_bytes = std::max({plan.slab.bytes, matmuls.query.slab.bytes, matmuls.key.slab.bytes,
-                               matmuls.value.slab.bytes});
+  space.slab_bytes =
+      std::max({plan.slab.bytes, plan.matmuls.keys.slab.bytes, plan.matmuls.values.slab.bytes});
   space.slabs = offsets.take(std::max(plan.workers, plan.project_workers),
                              static_cast<std::int64_t>(space.slab_bytes), 1);
   space.bytes = checked(offsets, "the workspace", p);
@@ -75,9 +73,8 @@ void plan_projections(heed_graph_attention_plan& plan) {
   const auto planned = [&](const char* field, std::int64_t out) {
     return plan_matmul(*plan.context, field, {p.float64, p.nodes, p.width, out}, claims);
   };
-  plan.matmuls.query = planned("desc.w_query", p.keys_width);
-  plan.matmuls.key = plan.matmuls.query;
-  plan.matmuls.value = planned("desc.w_value", p.values_width);
+  plan.matmuls.keys = planned("desc.w_query", p.keys_width);
+  plan.matmuls.values = planned("desc.w_value", p.values_width);
 }
 
 double bytes_per_edge(const heed_graph_attention_plan& plan) {
@@ -87,7 +84,7 @@ double bytes_per_edge(const heed_graph_attention_plan& plan) {
 }
 
 /// Decides how ranges are handed out.
-void share_out(heed_graph_attention_plan& plan) {
+void plan_claims(heed_graph_attention_plan& plan) {
   const auto ranges = static_cast<std::int64_t>(plan.graph->ranges.size());
   const std::int64_t threads = plan.context->threads.count;
   const double worth = std::min(
@@ -101,49 +98,34 @@ void share_out(heed_graph_attention_plan& plan) {
 }
 
 const char* name_of(heed_activation activation) {
-  switch (activation) {
-    case HEED_ACTIVATION_IDENTITY:
-      return "identity";
-    case HEED_ACTIVATION_LEAKY_RELU:
-      return "leaky-relu";
-    case HEED_ACTIVATION_TANH:
-      return "tanh";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"identity", "leaky-relu", "tanh"};
+  return kNames[activation];
 }
 
 const char* name_of(heed_graph_inputs inputs) {
-  switch (inputs) {
-    case HEED_GRAPH_PROJECTED:
-      return "projected";
-    case HEED_GRAPH_SHARED:
-      return "shared";
-    case HEED_GRAPH_PER_NODE:
-      return "per-node";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"projected", "shared", "per-node"};
+  return kNames[inputs];
 }
 
 Text options_of(const GraphProblem& p, const heed_graph_attention_args& args) {
   Text text;
-  if (p.inputs == HEED_GRAPH_PROJECTED) {
+  if (p.is_projected()) {
     text.add(" %s,%s,%s->%s", name_of(p.query.type), name_of(p.key.type), name_of(p.value.type),
              name_of(p.out.type));
   } else {
-    text.add(" %s->%s width=%lld", name_of(p.data.type), name_of(p.out.type),
-             static_cast<long long>(p.width));
+    text.add(" %s->%s width=%lld", name_of(p.data.type), name_of(p.out.type), lld(p.width));
   }
   if (!p.is_product())
     text.add(" %s of %s", p.score == HEED_SCORE_SUM ? "sum" : "additive", name_of(p.activation));
   text.add_if(p.divides_by_norms(), " cosine");
-  if (p.edge_width > 0) text.add(" edge_width=%lld", static_cast<long long>(p.edge_width));
+  if (p.edge_width > 0) text.add(" edge_width=%lld", lld(p.edge_width));
   if (p.softcap > 0) text.add(" softcap=%g", p.softcap);
   text.add_if(args.edge_bias != nullptr, " bias");
   if (p.temperature != 1) text.add(" temperature=%g", p.temperature);
   if (p.dropout > 0) text.add(" dropout=%u/%u", p.dropout, kDropoutValues);
   text.add_if(p.hard, " hard");
   text.add_if(p.residual, " residual");
-  if (p.steps > 1) text.add(" steps=%lld", static_cast<long long>(p.steps));
+  if (p.steps > 1) text.add(" steps=%lld", lld(p.steps));
   text.add_if(args.lse != nullptr, " lse");
   text.add_if(args.weights != nullptr, " weights");
   return text;
@@ -186,16 +168,16 @@ heed_graph_attention_plan make_plan(const heed_context& context, const heed_grap
   plan.query = problem.query;
   plan.key = problem.key;
   plan.value = problem.value;
-  if (problem.inputs != HEED_GRAPH_PROJECTED) {
+  if (!problem.is_projected()) {
     place_projections(plan);
     plan_projections(plan);
   }
   plan.gathered_bytes = bytes_per_edge(plan) * static_cast<double>(graph.edges);
-  share_out(plan);
+  plan_claims(plan);
   const GraphSizes sizes = sizes_of(plan);
-  plan.slab = NodeSlab{{sizes, {}}};
+  plan.slab = NodeSlab{{{sizes, {}}}};
   plan.slab.bytes = checked(plan.slab.offsets, "a thread's workspace", problem);
-  plan.split = SplitSlab{{sizes, {}}};
+  plan.split = SplitSlab{{{sizes, {}}}};
   plan.split.bytes = checked(plan.split.offsets, "what a part of a node leaves", problem);
   if (graph.nodes > 0) plan.space = lay_out_space(plan, sizes);
   return plan;
@@ -209,9 +191,8 @@ void print_graph(const char* what, const heed_graph_attention_plan& plan, const 
   tell(
       "%s N%lld E%lld H%lld D%lld Dv%lld %s scale %.6g %s%s, %s %s x%u, "
       "%zu tasks, %.3f ms, %.2f GB/s gathered",
-      what, static_cast<long long>(p.nodes), static_cast<long long>(plan.graph->edges),
-      static_cast<long long>(p.heads), static_cast<long long>(p.features),
-      static_cast<long long>(p.value_features), name_of(p.inputs), p.scale, name_of(p.combine),
+      what, lld(p.nodes), lld(plan.graph->edges), lld(p.heads), lld(p.features),
+      lld(p.value_features), name_of(p.inputs), p.scale, name_of(p.combine),
       options_of(p, args).c_str(), c.kernels->f32.isa, c.threads.name, plan.workers, tasks,
       seconds * 1e3, seconds > 0 ? bytes / seconds * 1e-9 : 0.0);
 }

@@ -86,13 +86,22 @@ struct GraphBuffers {
   std::size_t numbers(Size rows, Size columns) { return offsets.take(rows, columns, s.number); }
 };
 
+/// How softmax ends, of a node or of a hub's split: see SoftmaxState.
+struct SoftmaxBuffers : GraphBuffers {
+  std::size_t row_max = numbers(s.padded_heads, 1);
+  std::size_t row_sum = numbers(s.padded_heads, 1);
+  std::size_t chosen = offsets.take(s.hard ? s.heads : 0, 1, sizeof(std::int64_t));
+  std::size_t values = numbers(s.heads, s.value_features);
+  std::size_t edge_data = numbers(s.heads, s.edge_width);
+};
+
 /// The slab of workspace that one thread works in.
-struct NodeSlab : GraphBuffers {
+struct NodeSlab : SoftmaxBuffers {
   std::size_t query = numbers(s.heads, s.features);         ///< of one node, scaled
   std::size_t edge_query = numbers(s.heads, s.edge_width);  ///< W_edge_key times that
   std::size_t keys = numbers(s.copies_keys ? kEdges * s.features : 0, s.heads);
-  std::size_t values = numbers(s.copies_values ? kEdges * s.value_features : 0, s.heads);
-  std::size_t edge_data = numbers(kEdges, s.edge_width);
+  std::size_t value_rows = numbers(s.copies_values ? kEdges * s.value_features : 0, s.heads);
+  std::size_t edge_rows = numbers(kEdges, s.edge_width);
   std::size_t isolated =
       numbers(kEdges * widest(), s.heads);  ///< rows of any kind that heads leave out
   std::size_t bias = numbers(kPanel, kEdges);
@@ -101,14 +110,8 @@ struct NodeSlab : GraphBuffers {
   std::size_t score_weights = numbers(s.score_weights, s.heads);
   /// Where scores are no products: what act() makes of a batch.
   std::size_t activated = numbers(s.activates ? kEdges * s.features : 0, s.heads);
-  std::size_t row_max = numbers(s.padded_heads, 1);  ///< see RowState
-  std::size_t row_sum = numbers(s.padded_heads, 1);
-  std::size_t factors = numbers(s.padded_heads, 1);  ///< by which sums are multiplied
-  /// int64: the edge of the largest score.
-  std::size_t chosen = offsets.take(s.hard ? s.padded_heads : 0, 1, sizeof(std::int64_t));
-  std::size_t sums = numbers(s.heads, s.value_features);   ///< weighted values
-  std::size_t edge_sums = numbers(s.heads, s.edge_width);  ///< weighted edge data
-  std::size_t row = numbers(s.heads, s.value_features);    ///< of out
+  std::size_t factors = numbers(s.padded_heads, 1);      ///< by which sums are multiplied
+  std::size_t row = numbers(s.heads, s.value_features);  ///< of out
   std::size_t data = numbers(s.width, 1);
   std::size_t matrix = numbers(kEdges, s.matrix_row);  ///< copied rows
   std::size_t projected = numbers(s.matrix_row, 1);    ///< a row times a node's own matrix
@@ -120,15 +123,10 @@ struct NodeSlab : GraphBuffers {
   }
 };
 
-/// The results of a hub's split.
-struct SplitSlab : GraphBuffers {
-  std::size_t row_max = numbers(s.heads, 1);
-  std::size_t row_sum = numbers(s.heads, 1);
+/// The results of a hub's split; sums are divided by row_sum.
+struct SplitSlab : SoftmaxBuffers {
   /// double, relative to the hub's largest row_max.
   std::size_t lse = offsets.take(s.heads, 1, sizeof(double));
-  std::size_t chosen = offsets.take(s.hard ? s.heads : 0, 1, sizeof(std::int64_t));
-  std::size_t sums = numbers(s.heads, s.value_features);   ///< divided by row_sum
-  std::size_t edge_sums = numbers(s.heads, s.edge_width);  ///< likewise
   std::size_t bytes = 0;
 };
 
@@ -147,7 +145,7 @@ struct GraphSpace {
 
 /// The products of data with matrices that all nodes share.
 struct GraphMatmuls {
-  MatmulPlan query, key, value;
+  MatmulPlan keys, values;  ///< and queries as keys
 };
 
 }  // namespace heed

@@ -31,15 +31,13 @@ Real power_of_two(Real factor) {
 /// scores[e][h] += <edge data of e, asked[the node that e leads to][h]>, both of edge_width
 /// numbers, added up as if the node asked.
 template <class Real>
-void add_edge_products(const KernelTable<Real>& kernels, const EdgeOrder& order, std::int64_t heads,
+void add_edge_products(const KernelTable<Real>& kernels, const EdgeOrder& order, std::size_t heads,
                        std::size_t edge_width, const Real* asked, const Real* edge_data,
                        const PanelRows& panel, const Batch& batch, Real* scores) {
   for (std::size_t e = 0; e < batch.edges; ++e, edge_data += edge_width, scores += panel.pitch) {
-    const std::int64_t node = order.others[batch.begin + static_cast<std::int64_t>(e)];
-    kernels.rows.edge_scores(
-        consecutive_rows(edge_data, edge_width, 0), 1,
-        asked + static_cast<std::size_t>(node * heads + panel.first) * edge_width, panel.rows,
-        edge_width, false, scores, panel.pitch);
+    const auto node = static_cast<std::size_t>(order.others[batch.edge(e)]);
+    multiply_rows(kernels, panel, consecutive_rows(edge_data, edge_width, 0), 1,
+                  asked + node * heads * edge_width, edge_width, false, scores);
   }
 }
 
@@ -52,7 +50,8 @@ class EdgeScores {
                         same_bits}) {}
   EdgeScores(const GraphThread<Real>& on, const EdgeSide<Real>& side) : on_(on), side_(side) {
     if (activates_) read_weights(factor_, weights_);
-    if (problem_.divides_by_norms()) read_head_weights();
+    for (std::size_t h = 0; problem_.divides_by_norms() && h < on_.heads; ++h)
+      weights_[h] = static_cast<Real>(head_weight(h) * static_cast<double>(rest_of_scale_));
   }
 
   const Gather<Real>& keys() const { return key_of_; }
@@ -71,6 +70,7 @@ class EdgeScores {
   const EdgeRows& rows() const { return keys_; }
   EdgeRows edge_data() const { return consecutive_rows(edge_data_, edge_width_, 0); }
   const Real* edge_numbers() const { return edge_data_; }
+  std::size_t edge_width() const { return edge_width_; }
 
   /// The operands that kernels of nodes need of a node and a batch of its edges, except gradients.
   /// Where scores are no products `slopes`, which have room for a batch, receive derivatives, if
@@ -83,7 +83,7 @@ class EdgeScores {
     edges.values = value_of.rows(others, batch.edges);
     edges.value_features = value_of.features();
     edges.edges = batch.edges;
-    edges.heads = static_cast<std::size_t>(problem_.heads);
+    edges.heads = on_.heads;
     edges.features = key_of_.features();
     edges.scale = scale_;
     if (activates_) {
@@ -97,25 +97,21 @@ class EdgeScores {
 
   /// Finds the batch's keys and edge data, and copies them if need be.
   void begin_batch(const Batch& batch) {
-    const std::int32_t* const others = side_.order.others.data() + batch.begin;
-    if (problem_.divides_by_norms())
-      copy_unit_rows(others, batch.edges);
-    else
-      keys_ = key_of_.rows(others, batch.edges);
     for (std::size_t e = 0; problem_.edge_width > 0 && e < batch.edges; ++e)
-      edge_data_of_.copy(side_.order.given(batch.begin + static_cast<std::int64_t>(e)),
-                         edge_data_ + e * edge_width_);
-    if (activates_ && matrix_.given()) add_edges_to_keys(batch);
+      edge_data_of_.copy(side_.order.given(batch.edge(e)), edge_data_ + e * edge_width_);
+    if (problem_.divides_by_norms() || (activates_ && matrix_.given()))
+      make_keys(batch);
+    else
+      keys_ = key_of_.rows(side_.order.others.data() + batch.begin, batch.edges);
   }
 
   /// scores[e][h] = the score of edge e of the batch and head h of the panel, in log2 units of s /
   /// temperature. Other lanes keep their numbers. `tanh`, if given, receives tanh(s / softcap).
   void compute(const PanelRows& panel, const Batch& batch, Real* scores, Real* tanh = nullptr) {
-    if (activates_) {
+    if (activates_)
       score_activated(panel, batch, scores);
-    } else {
+    else
       multiply(panel, batch, scores);
-    }
     if (problem_.softcap > 0) {
       const auto cap = static_cast<Real>(problem_.softcap * problem_.log2_unit);
       kernels_.panels.softcap(panel.vectors, scores, batch.edges, tanh == nullptr ? cap : Real{1});
@@ -128,12 +124,63 @@ class EdgeScores {
     if (on_.step.args.edge_bias != nullptr) add_bias(panel, batch, scores);
   }
 
-  /// The panel's heads of the batch's rows. Where the batch and panel last computed leave an edge
-  /// out for a head, it has zeros there: a weight of 0 protects from nothing, since 0 * NaN is NaN.
-  /// Such rows are copied, and `features` is theirs.
+  /// The panel's sums[h] = the sum of weights[e][h] times the batch's rows, added to what is there
+  /// unless `fresh`. Of edges that the batch and panel last computed leave out for a head, rows
+  /// that are not finite do not reach the sums.
+  void add_rows(const PanelRows& panel, const Batch& batch, const EdgeRows& rows,
+                std::size_t features, const Real* weights, bool fresh, Real* sums) const {
+    sum_rows(kernels_, panel, attended(rows, panel, batch.edges, features), batch.edges, weights,
+             features, fresh, sums);
+  }
+  bool leaves_out(std::size_t edge, std::size_t head) const {
+    return leaves_out_ && bias_[head * kBatch + edge] == -std::numeric_limits<Real>::infinity();
+  }
+
+  /// Weights of features times a factor, [heads][features], padded.
+  void read_weights(Real factor, Real* to) const {
+    const std::int64_t features = problem_.features;
+    const auto padded = static_cast<std::int64_t>(key_of_.features());
+    for (std::int64_t h = 0; h < problem_.heads; ++h, to += padded) {
+      std::fill_n(to, padded, Real{0});
+      for (std::int64_t x = 0; x < features; ++x)
+        to[x] = given_ == nullptr ? factor : given_[h * features + x] * factor;
+    }
+  }
+
+  /// Turns gradients of the node's rows over their norms, times weights of heads, into those of its
+  /// rows, [heads][features], padded. `of_weights`, if given, grows by what the former have: one of
+  /// each head's features.
+  void leave_norms(std::int64_t node, Real* gradients, Real* of_weights) const {
+    const std::size_t features = key_of_.features();
+    query_of_.copy(node, query_);
+    for (std::size_t h = 0; h < on_.heads; ++h) {
+      const double along = go_through_norm(kernels_, query_ + h * features, features,
+                                           head_weight(h), gradients + h * features);
+      if (of_weights != nullptr) of_weights[h * features] += static_cast<Real>(along);
+    }
+  }
+
+  /// act() of queries and keys of the edges [begin, begin + count) of the batch, [count][panel's
+  /// heads][features], in a buffer that ends with this batch; `slopes`, if given, receives its
+  /// derivatives.
+  Real* activate(const PanelRows& panel, std::size_t begin, std::size_t count,
+                 Real* slopes = nullptr) const {
+    EdgeRows rows = keys_.from_head(panel.first);
+    rows.source += begin;
+    kernels_.rows.activate(
+        rows, count, query_ + static_cast<std::size_t>(panel.first) * key_of_.features(),
+        panel.rows, key_of_.features(), problem_.template act<Real>(), activated_, slopes);
+    clear_padding(count * panel.rows, activated_);
+    if (slopes != nullptr) clear_padding(count * panel.rows, slopes);
+    return activated_;
+  }
+
+ private:
+  /// The panel's heads of rows. Edges that are left out for a head have zeros there: a weight of 0
+  /// protects from nothing, since 0 * NaN is NaN. Such rows are copied, and `features` is theirs.
   EdgeRows attended(const EdgeRows& rows, const PanelRows& panel, std::size_t edges,
                     std::size_t features) const {
-    const EdgeRows from = of_panel(rows, panel);
+    const EdgeRows from = rows.from_head(panel.first);
     if (!leaves_out_) return from;
     for (std::size_t e = 0; e < edges; ++e)
       for (std::size_t h = 0; h < panel.rows; ++h) {
@@ -146,87 +193,28 @@ class EdgeScores {
       }
     return consecutive_rows(isolated_, panel.rows * features, features);
   }
-  bool leaves_out(std::size_t edge, std::size_t head) const {
-    return leaves_out_ && bias_[head * kBatch + edge] == -std::numeric_limits<Real>::infinity();
-  }
 
-  /// Weights of features times a factor, [heads][features], padded.
-  void read_weights(Real factor, Real* to) const {
-    const auto* const given = static_cast<const Real*>(on_.step.args.score_weights);
-    const std::int64_t features = problem_.features;
-    const auto padded = static_cast<std::int64_t>(key_of_.features());
-    for (std::int64_t h = 0; h < problem_.heads; ++h, to += padded) {
-      std::fill_n(to, padded, Real{0});
-      for (std::int64_t x = 0; x < features; ++x)
-        to[x] = given == nullptr ? factor : given[h * features + x] * factor;
-    }
-  }
-
-  /// Turns gradients of the node's rows over their norms, times weights of heads, into those of its
-  /// rows, [heads][features], padded. `of_weights`, if given, grows by what the former have: one of
-  /// each head's features.
-  void leave_norms(std::int64_t node, Real* gradients, Real* of_weights) const {
-    const std::size_t features = key_of_.features();
-    query_of_.copy(node, query_);
-    for (std::size_t h = 0; h < static_cast<std::size_t>(problem_.heads); ++h) {
-      const double along = go_through_norm(kernels_, query_ + h * features, features,
-                                           head_weight(h), gradients + h * features);
-      if (of_weights != nullptr) of_weights[h * features] += static_cast<Real>(along);
-    }
-  }
-
-  /// act() of queries and keys of the edges [begin, begin + count) of the batch, [count][panel's
-  /// heads][features], in a buffer that ends with this batch; `slopes`, if given, receives its
-  /// derivatives.
-  Real* activate(const PanelRows& panel, std::size_t begin, std::size_t count,
-                 Real* slopes = nullptr) const {
-    EdgeRows rows = of_panel(keys_, panel);
-    rows.source += begin;
-    kernels_.rows.activate(
-        rows, count, query_ + static_cast<std::size_t>(panel.first) * key_of_.features(),
-        panel.rows, key_of_.features(), problem_.template act<Real>(), activated_, slopes);
-    clear_padding(count * panel.rows, activated_);
-    if (slopes != nullptr) clear_padding(count * panel.rows, slopes);
-    return activated_;
-  }
-
- private:
   void multiply(const PanelRows& panel, const Batch& batch, Real* scores) const {
-    const auto first = static_cast<std::size_t>(panel.first);
-    kernels_.rows.edge_scores(of_panel(keys_, panel), batch.edges,
-                              query_ + first * key_of_.features(), panel.rows, key_of_.features(),
-                              true, scores, panel.pitch);
-    if (side_.asked != nullptr) {
-      // Every edge leads to a query of its own.
-      add_edge_products(kernels_, side_.order, problem_.heads, edge_width_, side_.asked, edge_data_,
+    multiply_rows(kernels_, panel, keys_, batch.edges, query_, key_of_.features(), true, scores);
+    // From the other end every edge leads to a query of its own.
+    if (side_.asked != nullptr)
+      add_edge_products(kernels_, side_.order, on_.heads, edge_width_, side_.asked, edge_data_,
                         panel, batch, scores);
-    } else if (matrix_.given()) {
-      kernels_.rows.edge_scores(edge_data(), batch.edges, edge_query_ + first * edge_width_,
-                                panel.rows, edge_width_, false, scores, panel.pitch);
-    }
-    if (problem_.divides_by_norms()) return times_head_weights(panel, batch, scores);
-    if (rest_of_scale_ == 1) return;
+    else if (matrix_.given())
+      multiply_rows(kernels_, panel, edge_data(), batch.edges, edge_query_, edge_width_, false,
+                    scores);
+    const bool weighted = problem_.divides_by_norms();
+    if (!weighted && rest_of_scale_ == 1) return;
+    const Real* const weights = weights_ + panel.first;
     for (std::size_t e = 0; e < batch.edges; ++e)
-      for (std::size_t h = 0; h < panel.rows; ++h) scores[e * panel.pitch + h] *= rest_of_scale_;
+      for (std::size_t h = 0; h < panel.rows; ++h)
+        scores[e * panel.pitch + h] *= weighted ? weights[h] : rest_of_scale_;
   }
 
   // ---- Rows over their norms ----
 
   double head_weight(std::size_t head) const {
-    const auto* const given = static_cast<const Real*>(on_.step.args.score_weights);
-    return given == nullptr ? 1 : static_cast<double>(given[head]);
-  }
-
-  /// Weights of heads, times what the factor of rows lacks.
-  void read_head_weights() const {
-    for (std::size_t h = 0; h < static_cast<std::size_t>(problem_.heads); ++h)
-      weights_[h] = static_cast<Real>(head_weight(h) * static_cast<double>(rest_of_scale_));
-  }
-
-  void times_head_weights(const PanelRows& panel, const Batch& batch, Real* scores) const {
-    for (std::size_t e = 0; e < batch.edges; ++e)
-      for (std::size_t h = 0; h < panel.rows; ++h)
-        scores[e * panel.pitch + h] *= weights_[static_cast<std::size_t>(panel.first) + h];
+    return given_ == nullptr ? 1 : static_cast<double>(given_[head]);
   }
 
   void copy_unit_row(const Gather<Real>& of, std::int64_t row, Real factor, Real* to) const {
@@ -236,10 +224,19 @@ class EdgeScores {
       divide_by_norm(kernels_, to, features, static_cast<double>(factor), to);
   }
 
-  void copy_unit_rows(const std::int32_t* others, std::size_t edges) {
-    const std::size_t row = static_cast<std::size_t>(problem_.heads) * key_of_.features();
-    for (std::size_t e = 0; e < edges; ++e)
-      copy_unit_row(key_of_, others[e], Real{1}, side_.rows + e * row);
+  /// Keys that are no rows as they are given: over their norms, or with what edge data adds.
+  void make_keys(const Batch& batch) {
+    const std::size_t row = on_.heads * key_of_.features();
+    for (std::size_t e = 0; e < batch.edges; ++e) {
+      const std::int64_t other = side_.order.others[batch.edge(e)];
+      Real* const to = side_.rows + e * row;
+      if (problem_.divides_by_norms()) {
+        copy_unit_row(key_of_, other, Real{1}, to);
+      } else {
+        key_of_.copy(other, to);
+        matrix_.add_row(edge_data_ + e * edge_width_, to);
+      }
+    }
     keys_ = consecutive_rows(side_.rows, row, key_of_.features());
   }
 
@@ -289,24 +286,14 @@ class EdgeScores {
     }
   }
 
-  void add_edges_to_keys(const Batch& batch) {
-    const std::size_t row = static_cast<std::size_t>(problem_.heads) * key_of_.features();
-    for (std::size_t e = 0; e < batch.edges; ++e) {
-      Real* const to = side_.rows + e * row;
-      key_of_.copy(side_.order.others[batch.begin + static_cast<std::int64_t>(e)], to);
-      matrix_.add_row(edge_data_ + e * edge_width_, to);
-    }
-    keys_ = consecutive_rows(side_.rows, row, key_of_.features());
-  }
-
   void add_bias(const PanelRows& panel, const Batch& batch, Real* scores) {
     const Layout& layout = problem_.edge_bias;
     for (std::size_t e = 0; e < batch.edges; ++e) {
-      const std::int64_t given = side_.order.given(batch.begin + static_cast<std::int64_t>(e));
       Real of_edge[kMaxPanel];
-      kernels_.numbers.read(layout.type,
-                            row_at(on_.step.args.edge_bias, layout, 0, panel.first, given),
-                            layout.strides.head, panel.rows, of_edge);
+      kernels_.numbers.read(
+          layout.type,
+          row_at(on_.step.args.edge_bias, layout, 0, panel.first, side_.order.given(batch.edge(e))),
+          layout.strides.head, panel.rows, of_edge);
       for (std::size_t h = 0; h < panel.rows; ++h) {
         bias_[h * kBatch + e] = of_edge[h];
         leaves_out_ = leaves_out_ || of_edge[h] == -std::numeric_limits<Real>::infinity();
@@ -346,12 +333,15 @@ class EdgeScores {
   /// from both ends products are summed of numbers with all their digits.
   const Real own_scale_ = side_.same_bits ? power_of_two(scale_) : scale_;
   const Real rest_of_scale_ = own_scale_ == scale_ ? Real{1} : scale_ / own_scale_;
+  /// As given: of features, or of heads over whose norms rows are; nullptr: all are 1.
+  const Real* const given_ = static_cast<const Real*>(on_.step.args.score_weights);
+  /// Times what the factors of rows lack.
   Real* const weights_ = on_.buffer(&NodeSlab::score_weights);
   Real* const activated_ = on_.buffer(&NodeSlab::activated);
   Real* const query_ = on_.buffer(&NodeSlab::query);
   Real* const edge_query_ = on_.buffer(&NodeSlab::edge_query);
   Real* const bias_ = on_.buffer(&NodeSlab::bias);
-  Real* const edge_data_ = on_.buffer(&NodeSlab::edge_data);
+  Real* const edge_data_ = on_.buffer(&NodeSlab::edge_rows);
   Real* const isolated_ = on_.buffer(&NodeSlab::isolated);
   const EdgeMatrix<Real> matrix_{on_, EdgeMatrix<Real>::kKeys};
   EdgeRows keys_{};

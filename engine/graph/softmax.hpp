@@ -18,10 +18,7 @@ class NodeSoftmax {
     forget();
   }
 
-  /// All of these are [heads].
-  Real* row_max() const { return row_max_; }
-  Real* row_sum() const { return row_sum_; }
-  std::int64_t* chosen() const { return chosen_; }
+  const SoftmaxState<Real>& state() const { return state_; }
   const EdgeSums<Real>& sums() const { return sums_; }
   EdgeScores<Real>& scores() { return scores_; }
 
@@ -42,20 +39,19 @@ class NodeSoftmax {
   /// Computes and writes the results of a node at once, if it can be done so.
   bool attend_at_once(std::int64_t node, std::int64_t begin, std::int64_t end) {
     const Batch batch = {begin, static_cast<std::size_t>(end - begin)};
-    if (!kHasNodeKernels<Real> || at_once_ == nullptr) return false;
-    if (batch.edges == 0 || batch.edges > kBatch) return false;
+    if (at_once_ == nullptr || batch.edges == 0 || batch.edges > kBatch) return false;
     prefetch(batch);
     const NodeEdges<Real> edges = scores_.at_once(node, batch, sums_.rows());
     Real* const out = output_.in_place(node);
     Real* const weights = on_.step.wants_weights() ? weights_ : nullptr;
-    if (!at_once_->attend_node(edges, row_max_, row_sum_, out != nullptr ? out : sums_.values(),
-                               weights))
+    if (!at_once_->attend_node(edges, state_.row_max, state_.row_sum,
+                               out != nullptr ? out : state_.values, weights))
       return false;
     if (out == nullptr) {
       std::fill_n(factors_, problem_.heads, Real{1});
-      output_.write(node, sums_.values(), factors_);
+      output_.write(node, state_.values, factors_);
     }
-    if (on_.step.wants_lse()) output_.write_lse(node, row_max_, row_sum_);
+    if (on_.step.wants_lse()) output_.write_lse(node, state_.row_max, state_.row_sum);
     if (weights != nullptr) output_.write_weights(batch, weights);
     return true;
   }
@@ -78,7 +74,8 @@ class NodeSoftmax {
               .look(kernels_, probs_, batch.begin, batch.edges, panel.rows, panel.vectors);
         const bool fresh = batch.begin == begin;
         find_weights(panel, batch, fresh);
-        if (write_weights) output_.write_weights(panel, batch, probs_, row_sum_ + panel.first);
+        if (write_weights)
+          output_.write_weights(panel, batch, probs_, state_.row_sum + panel.first);
         dropout_.apply(panel, batch, on_.graph, 1, probs_);
         sums_.add(panel, batch, scores_, probs_, fresh);
       });
@@ -87,40 +84,42 @@ class NodeSoftmax {
 
   /// Goes back to the state of having seen no edge.
   void forget() const {
-    const auto heads = static_cast<std::size_t>(problem_.heads);
     const auto lanes = static_cast<std::size_t>(round_up(problem_.heads, kernels_.panels.lanes));
-    std::fill_n(row_max_, lanes, kNoRowMax<Real>);
-    std::fill_n(row_sum_, lanes, Real{0});
-    if (problem_.hard) argmax(0).begin(lanes, heads);
+    std::fill_n(state_.row_max, lanes, kNoRowMax<Real>);
+    std::fill_n(state_.row_sum, lanes, Real{0});
+    if (problem_.hard) argmax(0).begin(lanes, on_.heads);
   }
 
   /// Writes the results of a node, or of a hub whose row_max, row_sum (or chosen) and sums have
   /// been merged and, if `divided`, divided.
   void finish(std::int64_t node, bool divided) {
     if (problem_.hard) take_chosen();
-    sums_.add_edge_values(row_sum_);
-    for (std::int64_t h = 0; h < problem_.heads; ++h) factors_[h] = factor_of(h, divided);
-    output_.write(node, sums_.values(), factors_);
-    if (on_.step.wants_lse()) output_.write_lse(node, row_max_, row_sum_);
+    const Real* const factors = finish_sums(divided);
+    output_.write(node, state_.values, factors);
+    if (on_.step.wants_lse()) output_.write_lse(node, state_.row_max, state_.row_sum);
   }
-  /// The factor of a head's sums in the end.
-  Real factor_of(std::int64_t head, bool divided) const {
-    const Real of_sum = divided && row_sum_[head] != 0 ? Real{1} : inverse_of(row_sum_[head]);
-    return of_sum / dropout_.kept();
+  /// Adds what edge data adds, and returns the factors of the sums, [heads].
+  const Real* finish_sums(bool divided) const {
+    sums_.add_edge_values();
+    for (std::size_t h = 0; h < on_.heads; ++h) {
+      const Real sum = state_.row_sum[h];
+      factors_[h] = (divided && sum != 0 ? Real{1} : inverse_of(sum)) / dropout_.kept();
+    }
+    return factors_;
   }
 
   /// Writes the weights of the edges [begin, end) of a node whose softmax is known and whose query
   /// is the latest.
   void recompute_weights(std::int64_t begin, std::int64_t end) {
     each_batch(begin, end, [&](const Batch& batch) {
-      if (problem_.hard) return output_.write_chosen(batch, chosen_);
+      if (problem_.hard) return output_.write_chosen(batch, state_.chosen);
       scores_.begin_batch(batch);
       each_panel(kernels_, problem_.heads, [&](const PanelRows& panel) {
         alignas(kAlignment) Real unused[kMaxPanel] = {};
         scores_.compute(panel, batch, probs_);
-        kernels_.panels.exponentials(panel.vectors, probs_, batch.edges, row_max_ + panel.first,
-                                     unused);
-        output_.write_weights(panel, batch, probs_, row_sum_ + panel.first);
+        kernels_.panels.exponentials(panel.vectors, probs_, batch.edges,
+                                     state_.row_max + panel.first, unused);
+        output_.write_weights(panel, batch, probs_, state_.row_sum + panel.first);
       });
     });
   }
@@ -128,40 +127,34 @@ class NodeSoftmax {
  private:
   /// Turns scores into probabilities, and rescales the sums so far where the largest has moved.
   void find_weights(const PanelRows& panel, const Batch& batch, bool fresh) {
-    alignas(kAlignment) Real before[kMaxPanel];
-    std::copy_n(row_max_ + panel.first, panel.rows, before);
+    Real* const row_max = state_.row_max + panel.first;
+    Real before[kMaxPanel];
+    std::copy_n(row_max, panel.rows, before);
     // The kernel sees no accumulators, because here they do not lie in its lanes.
-    const RowState<Real> state = {row_max_ + panel.first, row_sum_ + panel.first, nullptr, true};
+    const RowState<Real> state = {row_max, state_.row_sum + panel.first, nullptr, true};
     kernels_.panels.softmax(panel.vectors, probs_, all_keys(batch.edges), 0, state, 0);
-    if (!fresh) rescale_sums(panel, before);
-  }
-
-  void rescale_sums(const PanelRows& panel, const Real* before) const {
+    if (fresh || std::equal(before, before + panel.rows, row_max)) return;
     Real factors[kMaxPanel];
-    bool moved = false;
-    for (std::size_t h = 0; h < panel.rows; ++h) {
-      const Real now = row_max_[panel.first + static_cast<std::int64_t>(h)];
-      moved = moved || now != before[h];
-      factors[h] = before[h] - now;
-    }
-    if (!moved) return;
+    for (std::size_t h = 0; h < panel.rows; ++h) factors[h] = before[h] - row_max[h];
     kernels_.numbers.exp2(factors, factors, panel.rows);
     sums_.rescale(panel, factors);
   }
 
   /// The heads from `first` on, with edges for keys.
-  Argmax<Real> argmax(std::int64_t first) const { return {row_max_ + first, chosen_ + first}; }
+  Argmax<Real> argmax(std::int64_t first) const {
+    return {state_.row_max + first, state_.chosen + first};
+  }
 
   /// Gives the chosen edge all the weight.
   void take_chosen() const {
-    const std::size_t size = sums_.value_size() / static_cast<std::size_t>(problem_.heads);
-    for (std::int64_t h = 0; h < problem_.heads; ++h) {
-      chosen_[h] = argmax(0).chosen(static_cast<std::size_t>(h));
-      row_sum_[h] = chosen_[h] == kNoKey ? Real{0} : Real{1};
-      if (chosen_[h] >= 0) sums_.take(h, chosen_[h]);
-      if (chosen_[h] == kNotANumber)
-        std::fill_n(sums_.values() + static_cast<std::size_t>(h) * size, size,
-                    std::numeric_limits<Real>::quiet_NaN());
+    const std::size_t features = sums_.rows().features();
+    for (std::size_t h = 0; h < on_.heads; ++h) {
+      const std::int64_t edge = argmax(0).chosen(h);
+      state_.chosen[h] = edge;
+      state_.row_sum[h] = edge == kNoKey ? Real{0} : Real{1};
+      if (edge >= 0) sums_.take(h, edge);
+      if (edge == kNotANumber)
+        std::fill_n(state_.values + h * features, features, std::numeric_limits<Real>::quiet_NaN());
     }
   }
 
@@ -170,15 +163,13 @@ class NodeSoftmax {
   const KernelTable<Real>& kernels_ = on_.kernels;
   const NodeKernels<Real>* const at_once_ = node_kernels_of<Real>(on_.step);
   EdgeScores<Real> scores_;
+  const SoftmaxState<Real> state_{on_.step.plan.slab, on_.slab};
   EdgeSums<Real> sums_{on_};
   const EdgeDropout<Real> dropout_{on_.step};
   const NodeOutput<Real> output_{on_};
   Real* const probs_ = on_.buffer(&NodeSlab::scores);
-  Real* const row_max_ = on_.buffer(&NodeSlab::row_max);
-  Real* const row_sum_ = on_.buffer(&NodeSlab::row_sum);
   Real* const factors_ = on_.buffer(&NodeSlab::factors);
   Real* const weights_ = on_.buffer(&NodeSlab::isolated);  ///< [kBatch][heads]
-  std::int64_t* const chosen_ = at<std::int64_t>(on_.slab, on_.step.plan.slab.chosen);
 };
 
 }  // namespace heed

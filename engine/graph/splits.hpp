@@ -8,93 +8,69 @@ namespace heed {
 
 /// The results of one split, in the workspace: sums are divided by row_sum.
 template <class Real>
-struct Split : PartialResults<Real> {
+struct Split : SoftmaxState<Real> {
   Split(const GraphStep& step, std::int64_t index)
       : Split(step.plan.split, step.workspace + step.plan.space.splits +
                                    static_cast<std::size_t>(index) * step.plan.split.bytes) {}
 
-  /// Stores the state of a node's softmax, and its sums.
-  void store(const GraphProblem& problem, const NodeSoftmax<Real>& softmax) const {
-    store_softmax(problem, softmax);
-    if (problem.hard) return;
-    const auto heads = static_cast<std::size_t>(problem.heads);
-    const auto divide = [&](const Real* from, std::size_t count, Real* to) {
-      for (std::size_t h = 0; h < heads; ++h)
-        multiply_values(from + h * (count / heads), inverse_of(softmax.row_sum()[h]), count / heads,
-                        to + h * (count / heads));
-    };
-    divide(softmax.sums().values(), softmax.sums().value_size(), this->sums);
-    divide(softmax.sums().edge_data(), softmax.sums().edge_size(), edge_sums);
-  }
-
-  /// The state alone, from which weights are computed later.
-  void store_softmax(const GraphProblem& problem, const NodeSoftmax<Real>& softmax) const {
-    std::copy_n(softmax.row_max(), problem.heads, this->row_max);
-    std::copy_n(softmax.row_sum(), problem.heads, this->row_sum);
-    if (problem.hard) std::copy_n(softmax.chosen(), problem.heads, chosen);
-  }
-  void load_softmax(const GraphProblem& problem, const NodeSoftmax<Real>& softmax) const {
-    softmax.forget();
-    std::copy_n(this->row_max, problem.heads, softmax.row_max());
-    std::copy_n(this->row_sum, problem.heads, softmax.row_sum());
-    if (problem.hard) std::copy_n(chosen, problem.heads, softmax.chosen());
-  }
-
   double* lse;  ///< [heads] relative to the hub's largest row_max
-  std::int64_t* chosen;
-  Real* edge_sums;
 
  private:
   Split(const SplitSlab& offsets, std::byte* begin)
-      : PartialResults<Real>(),
-        lse(at<double>(begin, offsets.lse)),
-        chosen(at<std::int64_t>(begin, offsets.chosen)),
-        edge_sums(at<Real>(begin, offsets.edge_sums)) {
-    this->row_max = at<Real>(begin, offsets.row_max);
-    this->row_sum = at<Real>(begin, offsets.row_sum);
-    this->sums = at<Real>(begin, offsets.sums);
-  }
+      : SoftmaxState<Real>(offsets, begin), lse(at<double>(begin, offsets.lse)) {}
 };
+
+/// Copies how softmax ended, without the sums.
+template <class Real>
+void copy_softmax(const GraphProblem& problem, const SoftmaxState<Real>& from,
+                  const SoftmaxState<Real>& to) {
+  std::copy_n(from.row_max, problem.heads, to.row_max);
+  std::copy_n(from.row_sum, problem.heads, to.row_sum);
+  if (problem.hard) std::copy_n(from.chosen, problem.heads, to.chosen);
+}
+
+/// Goes over the edges of a hub's split.
+template <class Real>
+void attend_split(const GraphStep& step, const NodeRange& range, NodeSoftmax<Real>& softmax) {
+  softmax.attend(range.first, range.begin, range.end, false);
+  const GraphProblem& p = step.plan.problem;
+  const SoftmaxState<Real>& from = softmax.state();
+  const Split<Real> to(step, range.split);
+  copy_softmax<Real>(p, from, to);
+  if (p.hard) return;
+  softmax.sums().each([&](auto sums, std::size_t features) {
+    for (std::size_t h = 0; h < static_cast<std::size_t>(p.heads); ++h)
+      multiply_values(from.*sums + h * features, inverse_of(from.row_sum[h]), features,
+                      to.*sums + h * features);
+  });
+}
 
 /// Merges the splits of a hub in order, and leaves `softmax` as if it had gone over all edges and
 /// divided its sums.
 template <class Real>
 void merge_splits(const GraphStep& step, const Hub& hub, const NodeSoftmax<Real>& softmax) {
   const std::int64_t heads = step.plan.problem.heads;
-  const EdgeSums<Real>& sums = softmax.sums();
+  const SoftmaxState<Real>& to = softmax.state();
   const auto split = [&](auto k) {
     return Split<Real>(step, hub.first_split + static_cast<std::int64_t>(k));
   };
   softmax.forget();
   if (step.plan.problem.hard) {
     // The highest score of all splits; of equal ones the lowest edge's.
-    sums.clear();
+    softmax.sums().clear();
     for (std::int64_t k = 0; k < hub.splits; ++k)
       for (std::int64_t h = 0; h < heads; ++h) {
         const Real score = split(k).row_max[h];
-        Real& best = softmax.row_max()[h];
-        if (score > best) softmax.chosen()[h] = split(k).chosen[h];
+        Real& best = to.row_max[h];
+        if (score > best) to.chosen[h] = split(k).chosen[h];
         if (score > best || std::isnan(score)) best = score;
       }
     return;
   }
-  const auto merge = [&](std::int64_t h, Real* Split<Real>::*from, std::size_t size, Real* to) {
-    const std::int64_t features = static_cast<std::int64_t>(size) / heads;
-    merge_results(
-        static_cast<std::size_t>(hub.splits), features,
-        [&](std::size_t k) { return split(k).lse[h]; },
-        [&](std::size_t k, std::int64_t begin, std::int64_t count, double* numbers) {
-          std::copy_n(split(k).*from + h * features + begin, count, numbers);
-        },
-        [&](std::int64_t begin, std::int64_t count, const double* merged) {
-          for (std::int64_t x = 0; x < count; ++x)
-            to[h * features + begin + x] = static_cast<Real>(merged[x]);
-        });
-  };
   for (std::int64_t h = 0; h < heads; ++h) {
     // Log-sum-exps are taken relative to the largest row_max, which keeps digits, and lets scores
     // of +inf share the probability.
-    Real& row_max = softmax.row_max()[h];
+    Real& row_max = to.row_max[h];
     for (std::int64_t k = 0; k < hub.splits; ++k) row_max = std::max(row_max, split(k).row_max[h]);
     double sum = 0;
     for (std::int64_t k = 0; k < hub.splits; ++k) {
@@ -103,9 +79,20 @@ void merge_splits(const GraphStep& step, const Hub& hub, const NodeSoftmax<Real>
       lse = kLn2 * ahead + std::log(static_cast<double>(split(k).row_sum[h]));
       sum += std::exp(lse);
     }
-    softmax.row_sum()[h] = static_cast<Real>(sum);
-    merge(h, &Split<Real>::sums, sums.value_size(), sums.values());
-    if (sums.edge_size() > 0) merge(h, &Split<Real>::edge_sums, sums.edge_size(), sums.edge_data());
+    to.row_sum[h] = static_cast<Real>(sum);
+    softmax.sums().each([&](auto sums, std::size_t size) {
+      const auto features = static_cast<std::int64_t>(size);
+      merge_results(
+          static_cast<std::size_t>(hub.splits), features,
+          [&](std::size_t k) { return split(k).lse[h]; },
+          [&](std::size_t k, std::int64_t begin, std::int64_t count, double* values) {
+            std::copy_n(split(k).*sums + h * features + begin, count, values);
+          },
+          [&](std::int64_t begin, std::int64_t count, const double* merged) {
+            for (std::int64_t x = 0; x < count; ++x)
+              (to.*sums)[h * features + begin + x] = static_cast<Real>(merged[x]);
+          });
+    });
   }
 }
 

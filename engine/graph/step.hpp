@@ -3,10 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "engine/graph/gather.hpp"
 #include "engine/graph/plan.hpp"
+#include "engine/parallel/parallel_for.hpp"
+#include "engine/projection/over_rows.hpp"
 #include "engine/tensor/panels.hpp"
 
 namespace heed {
@@ -26,12 +27,10 @@ struct GraphStep {
 
   bool wants_weights() const { return last && args.weights != nullptr; }
   bool wants_lse() const { return last && args.lse != nullptr; }
+  RunThreads threads(std::uint32_t workers) const {
+    return {*plan.context, workers, workspace + plan.space.slabs, plan.space.slab_bytes};
+  }
 };
-
-/// Whether there are kernels of nodes for this type at all: code that calls them is made for no
-/// other.
-template <class Real>
-inline constexpr bool kHasNodeKernels = std::is_same_v<Real, float>;
 
 /// The kernels that take a node with few edges at once: where edges bring nothing, nothing is done
 /// to scores but to scale them, and there are such kernels; else nullptr.
@@ -58,6 +57,7 @@ struct GraphThread {
   const GraphProblem& problem = step.plan.problem;
   const heed_graph& graph = *step.plan.graph;
   const KernelTable<Real>& kernels = kernels_of<Real>(*step.plan.context->kernels);
+  const std::size_t heads = static_cast<std::size_t>(problem.heads);
 
   Real* buffer(std::size_t NodeSlab::*offset) const {
     return at<Real>(slab, step.plan.slab.*offset);
@@ -79,15 +79,12 @@ void each_panel(const KernelTable<Real>& kernels, std::int64_t heads, Function&&
     function(PanelRows::of(first, std::min(most, heads - first), kernels.panels.lanes));
 }
 
-/// The same rows, from the panel's first head on.
-inline EdgeRows of_panel(const EdgeRows& rows, const PanelRows& panel) {
-  return rows.from_head(panel.first);
-}
-
 /// Some edges of one node, in the graph's order.
 struct Batch {
   std::int64_t begin;
   std::size_t edges;
+
+  std::int64_t edge(std::size_t e) const { return begin + static_cast<std::int64_t>(e); }
 };
 
 /// Calls function(batch) for the edges [begin, end).
@@ -98,8 +95,48 @@ void each_batch(std::int64_t begin, std::int64_t end, Function&& function) {
     function(Batch{e, static_cast<std::size_t>(std::min(kStep, end - e))});
 }
 
-/// Projects data to queries, keys and values in the workspace, and points the step at them.
-void project(GraphStep& step);
+/// products[e][h] = <row of edge e, own[h]> for the panel's heads, added to what is there unless
+/// `fresh`. Rows and `own` are of all heads, [heads][features].
+template <class Real>
+void multiply_rows(const KernelTable<Real>& kernels, const PanelRows& panel, const EdgeRows& rows,
+                   std::size_t edges, const Real* own, std::size_t features, bool fresh,
+                   Real* products) {
+  kernels.rows.edge_scores(rows.from_head(panel.first), edges,
+                           own + static_cast<std::size_t>(panel.first) * features, panel.rows,
+                           features, fresh, products, panel.pitch);
+}
+
+/// sums[h] = the sum of weights[e][h] times the row of edge e for the panel's heads, added to what
+/// is there unless `fresh`. Rows are of the panel's heads, sums of all, [heads][features].
+template <class Real>
+void sum_rows(const KernelTable<Real>& kernels, const PanelRows& panel, const EdgeRows& rows,
+              std::size_t edges, const Real* weights, std::size_t features, bool fresh,
+              Real* sums) {
+  kernels.rows.edge_values(rows, edges, weights, panel.pitch, panel.rows, features,
+                           sums + static_cast<std::size_t>(panel.first) * features, fresh);
+}
+
+/// Row `node` of results, heads side by side.
+template <class Real>
+void read_row(const KernelTable<Real>& kernels, const GraphProblem& p, const Tensor& from,
+              std::int64_t node, Real* to) {
+  const Layout& layout = from.layout;
+  for (std::int64_t h = 0; h < p.out_heads(); ++h)
+    kernels.numbers.read(layout.type, row_at(from.data, layout, 0, h, node), layout.strides.feature,
+                         static_cast<std::size_t>(p.value_features), to + h * p.value_features);
+}
+
+/// Calls function(begin, end, slab) until each of so many tasks is done once, with the slab of the
+/// thread that does these.
+template <class Function>
+void share_out(const RunThreads& threads, std::size_t count, std::int64_t per_claim,
+               Function&& function) {
+  parallel_for(threads.context.threads,
+               {static_cast<std::int64_t>(count), per_claim, threads.workers},
+               [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                 function(begin, end, threads.slabs + worker * threads.slab_bytes);
+               });
+}
 
 /// The step that reads `data`, projected where queries, keys and values are not given.
 GraphStep begin_step(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,

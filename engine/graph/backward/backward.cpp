@@ -16,24 +16,19 @@ class GraphBackward {
  public:
   GraphBackward(const heed_graph_attention_backward_plan& plan, const GraphBackwardArgs& args,
                 std::byte* space)
-      : plan_(plan),
-        problem_(plan.problem.attention),
-        args_(args),
-        kernels_(kernels_of<Real>(*plan.context->kernels)),
-        space_(space),
-        matrices_(plan, args, space) {}
+      : plan_(plan), args_(args), space_(space) {}
 
   void run() {
-    if (problem_.nodes > 0) {
-      widen_edge_matrices(plan_.attention, args_.attention, space_);
-      attend_again();
-      Tensor grad = {args_.given.grad_out, plan_.problem.grad_out};
-      for (std::int64_t t = problem_.steps - 1; t >= 0; --t) grad = go_back(t, grad);
-      if (args_.given.grad_data != nullptr) write_data(grad);
-      clear_removed();
-    }
-    write_head_weights();
-    write_score_weights();
+    if (problem_.nodes > 0) widen_edge_matrices(plan_.attention, args_.attention, space_);
+    attend_again();
+    Tensor grad = {args_.given.grad_out, plan_.problem.grad_out};
+    for (std::int64_t t = problem_.steps - 1; t >= 0; --t) grad = go_back(t, grad);
+    if (args_.given.grad_data != nullptr) write_data(grad);
+    clear_removed();
+    write_sums(args_.given.grad_head_weights, plan_.space.head_sums, 1, 1, 1);
+    write_sums(args_.given.grad_score_weights, plan_.space.score_sums,
+               weights_of_head(problem_.score, problem_.features), padded_,
+               problem_.scale / problem_.temperature);
     matrices_.write();
   }
 
@@ -41,15 +36,13 @@ class GraphBackward {
   /// Calls function(nodes, task) for so many tasks, shared out among threads, where `nodes` are
   /// Incoming or Outgoing.
   template <class Nodes, class Function>
-  void share_out(const GraphBackwardStep& step, std::size_t count, std::int64_t per_claim,
-                 Function&& function) const {
-    std::byte* const slabs = space_ + plan_.space.slabs;
-    parallel_for(plan_.context->threads,
-                 {static_cast<std::int64_t>(count), per_claim, plan_.workers},
-                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                   Nodes nodes(step, slabs + worker * plan_.space.slab_bytes);
-                   for (std::int64_t i = begin; i < end; ++i) function(nodes, i);
-                 });
+  void share_out_nodes(const GraphBackwardStep& step, std::size_t count, std::int64_t per_claim,
+                       Function&& function) const {
+    share_out(threads_, count, per_claim,
+              [&](std::int64_t begin, std::int64_t end, std::byte* slab) {
+                Nodes nodes(step, slab);
+                for (std::int64_t i = begin; i < end; ++i) function(nodes, i);
+              });
   }
 
   void differentiate(const GraphBackwardStep& step) const {
@@ -58,21 +51,22 @@ class GraphBackward {
     const EdgeOrder& incoming = *plan_.graph;
     const EdgeOrder& outgoing = plan_.graph->outgoing;
     const std::int64_t per_claim = plan_.attention.ranges_per_claim;
-    share_out<In>(step, incoming.ranges.size(), per_claim,
-                  [&](In& in, std::int64_t i) { in.differentiate(incoming.ranges[i], i); });
+    share_out_nodes<In>(step, incoming.ranges.size(), per_claim,
+                        [&](In& in, std::int64_t i) { in.differentiate(incoming.ranges[i], i); });
     if (incoming.hubs.size() > 0) {
-      share_out<In>(step, incoming.hubs.size(), 1,
-                    [&](In& in, std::int64_t i) { in.merge(incoming.hubs[i]); });
-      share_out<In>(step, incoming.ranges.size(), per_claim,
-                    [&](In& in, std::int64_t i) { in.differentiate_split(incoming.ranges[i], i); });
-      share_out<In>(step, incoming.hubs.size(), 1,
-                    [&](In& in, std::int64_t i) { in.sum(incoming.hubs[i]); });
+      share_out_nodes<In>(step, incoming.hubs.size(), 1,
+                          [&](In& in, std::int64_t i) { in.merge(incoming.hubs[i]); });
+      share_out_nodes<In>(step, incoming.ranges.size(), per_claim, [&](In& in, std::int64_t i) {
+        in.differentiate_split(incoming.ranges[i], i);
+      });
+      share_out_nodes<In>(step, incoming.hubs.size(), 1,
+                          [&](In& in, std::int64_t i) { in.sum(incoming.hubs[i]); });
     }
     if (step.key.data == nullptr && step.value.data == nullptr) return;
-    share_out<Out>(step, outgoing.ranges.size(), plan_.outgoing_per_claim,
-                   [&](Out& out, std::int64_t i) { out.differentiate(outgoing.ranges[i]); });
-    share_out<Out>(step, outgoing.hubs.size(), 1,
-                   [&](Out& out, std::int64_t i) { out.sum(outgoing.hubs[i]); });
+    share_out_nodes<Out>(step, outgoing.ranges.size(), plan_.outgoing_per_claim,
+                         [&](Out& out, std::int64_t i) { out.differentiate(outgoing.ranges[i]); });
+    share_out_nodes<Out>(step, outgoing.hubs.size(), 1,
+                         [&](Out& out, std::int64_t i) { out.sum(outgoing.hubs[i]); });
   }
 
   // ---- Steps ----
@@ -102,26 +96,26 @@ class GraphBackward {
   /// From the gradient of a step's results to the gradient of its data.
   Tensor go_back(std::int64_t t, const Tensor& grad) {
     const heed_graph_attention_backward_args& to = args_.given;
+    const GraphBackwardProblem& p = plan_.problem;
     const GraphStep forward = forward_step(args_.attention, t);
-    const bool last = t + 1 == problem_.steps;
-    const auto rows = [&](void* data, const Layout& layout) {
-      return GradientTarget{data, layout, plan_.problem.accumulate};
+    const bool projected = problem_.is_projected();
+    const auto target = [&](int projection, void* data, const Layout& layout) {
+      return projected ? GradientTarget{data, layout, p.accumulate} : matrices_.made(projection);
     };
-    const GradientOfProjections made = matrices_.projections();
-    const bool projected = problem_.inputs == HEED_GRAPH_PROJECTED;
-    const GraphBackwardStep step = {
-        plan_,
-        args_,
-        forward,
-        grad,
-        projected ? rows(to.grad_query, plan_.problem.grad_query) : made.query,
-        projected ? rows(to.grad_key, plan_.problem.grad_key) : made.key,
-        projected ? rows(to.grad_value, plan_.problem.grad_value) : made.value,
-        last,
-        space_};
+    const GraphBackwardStep step = {plan_,
+                                    args_,
+                                    forward,
+                                    grad,
+                                    target(0, to.grad_query, p.grad_query),
+                                    target(1, to.grad_key, p.grad_key),
+                                    target(2, to.grad_value, p.grad_value),
+                                    t + 1 == problem_.steps};
     differentiate(step);
-    sum_head_weights(step);
-    sum_score_weights(step);
+    if (to.grad_head_weights != nullptr)
+      sum_ranges<double>(step, plan_.space.head_terms, problem_.heads, plan_.space.head_sums);
+    if (to.grad_score_weights != nullptr)
+      sum_ranges<Real>(step, plan_.space.score_terms, problem_.heads * padded_,
+                       plan_.space.score_sums);
     matrices_.add_edges(step);
     return projected ? grad : matrices_.go_back(step, t);
   }
@@ -129,26 +123,20 @@ class GraphBackward {
   /// The gradient of data; with queries, keys and values given, the gradient of the residual.
   void write_data(const Tensor& grad) const {
     const Layout& layout = plan_.problem.grad_data;
-    std::byte* const slabs = space_ + plan_.space.slabs;
-    parallel_for(plan_.context->threads, {problem_.nodes, kNodesPerClaim, plan_.workers},
-                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                   Real* const row = at<Real>(
-                       slabs + worker * plan_.space.slab_bytes + plan_.attention.slab.bytes,
-                       plan_.slab.rows);
-                   for (std::int64_t n = begin; n < end; ++n) {
-                     read_row(grad, n, row);
-                     write_gradient(kernels_, layout, plan_.problem.accumulate, row, problem_.width,
-                                    row + Gather<Real>::padded(problem_.width),
-                                    row_at(args_.given.grad_data, layout, 0, 0, n));
-                   }
-                 });
-  }
-
-  /// A row of results, or of data that was projected.
-  void read_row(const Tensor& from, std::int64_t node, Real* to) const {
-    if (problem_.inputs == HEED_GRAPH_PROJECTED)
-      return heed::read_row(kernels_, problem_, from, node, to);
-    std::copy_n(static_cast<const Real*>(from.data) + node * problem_.width, problem_.width, to);
+    share_out(threads_, static_cast<std::size_t>(problem_.nodes), kNodesPerClaim,
+              [&](std::int64_t begin, std::int64_t end, std::byte* slab) {
+                Real* const row = at<Real>(slab + plan_.attention.slab.bytes, plan_.slab.rows);
+                for (std::int64_t n = begin; n < end; ++n) {
+                  if (problem_.is_projected())
+                    read_row(kernels_, problem_, grad, n, row);
+                  else
+                    std::copy_n(static_cast<const Real*>(grad.data) + n * problem_.width,
+                                problem_.width, row);
+                  write_gradient(kernels_, layout, plan_.problem.accumulate, row, problem_.width,
+                                 row + Gather<Real>::padded(problem_.width),
+                                 row_at(args_.given.grad_data, layout, 0, 0, n));
+                }
+              });
   }
 
   void clear_removed() const {
@@ -162,60 +150,37 @@ class GraphBackward {
     clear(args_.given.grad_edge_data, plan_.problem.grad_edge_data, 1, problem_.edge_width);
   }
 
-  /// Sums one step's terms, in the order of ranges.
-  void sum_head_weights(const GraphBackwardStep& step) const {
-    if (args_.given.grad_head_weights == nullptr) return;
-    const auto ranges = static_cast<std::int64_t>(plan_.graph->ranges.size());
-    double* const terms = at<double>(space_, plan_.space.head_terms);
-    double* const sums = terms + ranges * problem_.heads;
-    for (std::int64_t h = 0; h < problem_.heads; ++h) {
-      if (step.last) sums[h] = 0;
-      for (std::int64_t range = 0; range < ranges; ++range)
-        sums[h] += terms[range * problem_.heads + h];
-    }
+  // ---- Weights of heads and of scores: sums over ranges and steps, in their order ----
+
+  template <class Term>
+  void sum_ranges(const GraphBackwardStep& step, std::size_t terms, std::int64_t count,
+                  std::size_t sums) const {
+    double* const to = at<double>(space_, sums);
+    if (step.last) std::fill_n(to, count, 0.0);
+    const Term* from = at<Term>(space_, terms);
+    for (std::size_t range = 0; range < plan_.graph->ranges.size(); ++range, from += count)
+      for (std::int64_t i = 0; i < count; ++i) to[i] += static_cast<double>(from[i]);
   }
 
-  void write_head_weights() const {
-    auto* const to = static_cast<Real*>(args_.given.grad_head_weights);
-    if (to == nullptr) return;
-    const auto ranges = static_cast<std::int64_t>(plan_.graph->ranges.size());
-    const double* const sums = at<double>(space_, plan_.space.head_terms) + ranges * problem_.heads;
-    for (std::int64_t h = 0; h < problem_.heads; ++h)
-      to[h] = static_cast<Real>((plan_.problem.accumulate ? static_cast<double>(to[h]) : 0) +
-                                (problem_.nodes > 0 ? sums[h] : 0));
-  }
-
-  // ---- Weights of scores ----
-
-  std::int64_t padded() const { return Gather<Real>::padded(problem_.features); }
-
-  void sum_score_weights(const GraphBackwardStep& step) const {
-    if (args_.given.grad_score_weights == nullptr) return;
-    double* const sums = at<double>(space_, plan_.space.score_sums);
-    const std::int64_t count = problem_.heads * padded();
-    if (step.last) std::fill_n(sums, count, 0.0);
-    add_ranges(at<Real>(space_, plan_.space.score_terms), plan_.graph->ranges.size(), count, sums);
-  }
-
-  void write_score_weights() const {
-    auto* const to = static_cast<Real*>(args_.given.grad_score_weights);
-    if (to == nullptr) return;
-    const double* const sums = at<double>(space_, plan_.space.score_sums);
-    const double scale = problem_.scale / problem_.temperature;
-    const std::int64_t of_head = weights_of_head(problem_.score, problem_.features);
-    for (std::int64_t i = 0; i < problem_.heads * of_head; ++i) {
-      const double sum = sums[i / of_head * padded() + i % of_head] * scale;
+  /// Writes the first `of_head` of each head's sums, `pitch` apart, times a factor.
+  void write_sums(void* given, std::size_t sums, std::int64_t of_head, std::int64_t pitch,
+                  double factor) const {
+    auto* const to = static_cast<Real*>(given);
+    const double* const from = at<double>(space_, sums);
+    for (std::int64_t i = 0; to != nullptr && i < problem_.heads * of_head; ++i)
       to[i] = static_cast<Real>((plan_.problem.accumulate ? static_cast<double>(to[i]) : 0) +
-                                (problem_.nodes > 0 ? sum : 0));
-    }
+                                from[i / of_head * pitch + i % of_head] * factor);
   }
 
   const heed_graph_attention_backward_plan& plan_;
-  const GraphProblem& problem_;
   const GraphBackwardArgs& args_;
-  const KernelTable<Real>& kernels_;
   std::byte* const space_;
-  MatrixGradients<Real> matrices_;
+  const GraphProblem& problem_ = plan_.problem.attention;
+  const KernelTable<Real>& kernels_ = kernels_of<Real>(*plan_.context->kernels);
+  const RunThreads threads_ = {*plan_.context, plan_.workers, space_ + plan_.space.slabs,
+                               plan_.space.slab_bytes};
+  const std::int64_t padded_ = Gather<Real>::padded(problem_.features);
+  const MatrixGradients<Real> matrices_{plan_, args_, space_};
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/graph/backward/step.hpp"
+#include "engine/graph/scores.hpp"
 
 namespace heed {
 
@@ -66,10 +67,9 @@ class EdgeGradients {
     if (step_.args.given.grad_edge_data == nullptr) return;
     const Layout& layout = step_.plan.problem.grad_edge_data;
     for (std::size_t e = 0; e < batch.edges; ++e)
-      write_gradient(kernels_, layout, step_.adds(), rows_ + e * width_, problem_.edge_width,
-                     buffer_,
-                     row_at(step_.args.given.grad_edge_data, layout, 0, 0,
-                            graph_.given(batch.begin + static_cast<std::int64_t>(e))));
+      write_gradient(
+          kernels_, layout, step_.adds(), rows_ + e * width_, problem_.edge_width, buffer_,
+          row_at(step_.args.given.grad_edge_data, layout, 0, 0, graph_.given(batch.edge(e))));
   }
 
  private:
@@ -78,9 +78,9 @@ class EdgeGradients {
     Layout along = step_.plan.problem.grad_edge_bias;
     along.strides.feature = along.strides.head;
     Real buffer[kMaxPanel];
-    write_gradient(kernels_, along, step_.adds(), numbers, static_cast<std::int64_t>(heads), buffer,
-                   row_at(step_.args.given.grad_edge_bias, along, 0, first,
-                          graph_.given(batch.begin + static_cast<std::int64_t>(e))));
+    write_gradient(
+        kernels_, along, step_.adds(), numbers, static_cast<std::int64_t>(heads), buffer,
+        row_at(step_.args.given.grad_edge_bias, along, 0, first, graph_.given(batch.edge(e))));
   }
 
   const GraphBackwardThread<Real>& on_;

@@ -14,7 +14,8 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/graph/backward/activated.hpp"
+#include "engine/graph/backward/edges.hpp"
+#include "engine/graph/backward/gradients.hpp"
 #include "engine/graph/splits.hpp"
 #include "engine/tensor/heads.hpp"
 
@@ -25,29 +26,20 @@ class Incoming {
  public:
   /// The slab is the thread's.
   Incoming(const GraphBackwardStep& step, std::byte* slab) : on_{step, slab} {
-    std::fill_n(lse_, round_up(problem_.heads, std::int64_t{kMaxPanel}), Real{0});
-    std::fill_n(delta_, round_up(problem_.heads, std::int64_t{kMaxPanel}), Real{0});
+    const std::int64_t padded = round_up(problem_.heads, GraphBuffers::kPanel);
+    std::fill_n(lse_, padded, Real{0});
+    std::fill_n(delta_, padded, Real{0});
   }
 
   void differentiate(const NodeRange& range, std::int64_t index) {
-    double* const terms = head_terms(index);
-    if (terms != nullptr) std::fill_n(terms, heads_, 0.0);
-    begin_range(index);
-    if (activated_sums_.weights != nullptr)
-      std::fill_n(activated_sums_.weights, score_numbers(), Real{0});
-    if (activated_sums_.edge_keys != nullptr)
-      std::fill_n(activated_sums_.edge_keys, score_numbers() * edge_width_, Real{0});
-    if (range.split != kNoSplit) {
-      softmax_.attend(range.first, range.begin, range.end, false);
-      Split<Real>(step_.forward, range.split).store(problem_, softmax_);
-      return;
-    }
+    begin_range(index, true);
+    if (range.split != kNoSplit) return attend_split(step_.forward, range, softmax_);
     for (std::int64_t n = range.first; n < range.last; ++n) {
       const std::int64_t begin = graph_.offsets[n];
       const std::int64_t end = graph_.offsets[n + 1];
       if (differentiate_at_once(n, begin, end)) continue;
       softmax_.attend(n, begin, end, false);
-      finish_softmax(n, false, terms);
+      finish_softmax(n, false);
       begin_node(n);
       add_edges(begin, end, in_one_batch(end - begin));
       finish(n);
@@ -56,43 +48,43 @@ class Incoming {
 
   void merge(const Hub& hub) {
     merge_splits(step_.forward, hub, softmax_);
-    finish_softmax(hub.node, true, head_terms(hub.first_range));
+    begin_range(hub.first_range, false);
+    finish_softmax(hub.node, true);
   }
 
   void differentiate_split(const NodeRange& range, std::int64_t index) {
     if (range.split == kNoSplit) return;
-    begin_range(index);
+    begin_range(index, false);
     read_grad(range.first);
     recall(range.first);
     scores_.begin_node(range.first);
     begin_node(range.first);
     add_edges(range.begin, range.end, false);
-    std::copy_n(sums_, plan_.sums.numbers, split_sums<Real>(step_, range.split));
+    std::copy_n(sums_, plan_.sums.numbers, on_.split_sums(range.split));
   }
 
   void sum(const Hub& hub) {
-    sum_splits(step_, hub, plan_.sums.numbers, sums_);
-    begin_range(hub.first_range);
+    on_.sum_splits(hub, plan_.sums.numbers, sums_);
+    begin_range(hub.first_range, false);
     finish(hub.node);
   }
 
  private:
-  double* head_terms(std::int64_t range) const {
-    if (problem_.combine != HEED_COMBINE_WEIGHTED) return nullptr;
-    return at<double>(step_.space, plan_.space.head_terms) + range * problem_.heads;
-  }
-  std::size_t score_numbers() const {
-    return heads_ * static_cast<std::size_t>(Gather<Real>::padded(problem_.features));
-  }
-  void begin_range(std::int64_t index) {
-    if (problem_.is_dot()) return;
-    const auto terms = [&](std::size_t offset, std::size_t numbers, const void* wanted) {
-      return wanted == nullptr ? nullptr : step_.of_node<Real>(offset, index, numbers);
+  std::size_t query_numbers() const { return heads_ * scores_.keys().features(); }
+  /// Sums go to those of a range, which begin `fresh` or go on.
+  void begin_range(std::int64_t index, bool fresh) {
+    const auto find = [&](auto*& sums, bool wanted, std::size_t offset, std::size_t numbers) {
+      using Sum = std::remove_reference_t<decltype(*sums)>;
+      sums = wanted ? step_.numbers_of<Sum>(index, offset, numbers) : nullptr;
+      if (wanted && fresh) std::fill_n(sums, numbers, Sum{0});
     };
     const heed_graph_attention_backward_args& to = step_.args.given;
-    activated_sums_ = {
-        terms(plan_.space.score_terms, score_numbers(), to.grad_score_weights),
-        terms(plan_.space.edge_terms, score_numbers() * edge_width_, to.grad_w_edge_key)};
+    find(of_range_.head_weights, problem_.combine == HEED_COMBINE_WEIGHTED, plan_.space.head_terms,
+         heads_);
+    find(of_range_.weights, to.grad_score_weights != nullptr, plan_.space.score_terms,
+         query_numbers());
+    find(of_range_.edge_keys, to.grad_w_edge_key != nullptr && !problem_.is_product(),
+         plan_.space.edge_terms, query_numbers() * static_cast<std::size_t>(problem_.edge_width));
   }
   std::size_t edge_numbers() const { return heads_ * matrix_.padded_width(); }
 
@@ -100,24 +92,23 @@ class Incoming {
   /// times their gradients, which needs no results.
   bool differentiate_at_once(std::int64_t node, std::int64_t begin, std::int64_t end) {
     const Batch batch = {begin, static_cast<std::size_t>(end - begin)};
-    if (!kHasNodeKernels<Real> || at_once_ == nullptr) return false;
-    if (batch.edges == 0 || batch.edges > kBatch) return false;
+    if (at_once_ == nullptr || batch.edges == 0 || batch.edges > kBatch) return false;
     softmax_.prefetch(batch);
-    NodeEdges<Real> edges = scores_.at_once(node, batch, value_of_, activated_.slopes());
+    NodeEdges<Real> edges = scores_.at_once(node, batch, value_of_, gradients_.slopes());
     edges.grad = grad_of_.whole(node, grad_);
     grad_of_.prefetch_own(node);
-    Real* const stored = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_);
+    Real* const stored = on_.stats(node);
     const bool of_lse = step_.last && step_.args.given.grad_lse != nullptr;
     for (std::size_t h = 0; of_lse && h < heads_; ++h)
       delta_[h] = grad_lse(node, static_cast<std::int64_t>(h));
     Real* const to = step_.query.in_place<Real>(problem_.heads, problem_.features, node);
-    Real* const of_weights = activated_sums_.weights == nullptr ? nullptr : row_;
+    Real* const of_weights = of_range_.weights == nullptr ? nullptr : row_;
     Real* const of_query = to != nullptr ? to : sums_;
-    if (!at_once_->node_gradient(edges, activated_.factor(), of_lse ? delta_ : nullptr, stored,
+    if (!at_once_->node_gradient(edges, gradients_.factor(), of_lse ? delta_ : nullptr, stored,
                                  stored + heads_, of_query, of_weights))
       return false;
-    if (of_weights != nullptr) add_values(of_weights, score_numbers(), activated_sums_.weights);
-    activated_.finish(of_query);
+    if (of_weights != nullptr) add_values(of_weights, query_numbers(), of_range_.weights);
+    gradients_.finish(of_query);
     if (to == nullptr) on_.write(step_.query, node, problem_.features, sums_, Real{1});
     return true;
   }
@@ -127,41 +118,39 @@ class Incoming {
   /// Fetches the gradient of the node's row of out, or of its heads.
   void read_grad(std::int64_t node) {
     if (problem_.combine == HEED_COMBINE_CONCAT) return grad_of_.copy(node, grad_);
-    std::copy_n(step_.of_node<Real>(plan_.space.grad, node, grad_numbers()), grad_numbers(), grad_);
+    std::copy_n(kept_grad(node), grad_numbers(), grad_);
   }
   std::size_t grad_numbers() const { return heads_ * value_of_.features(); }
+  Real* kept_grad(std::int64_t node) const {
+    return step_.numbers_of<Real>(node, plan_.space.grad, grad_numbers());
+  }
 
-  void finish_softmax(std::int64_t node, bool divided, double* terms) {
-    const EdgeSums<Real>& sums = softmax_.sums();
-    sums.add_edge_values(softmax_.row_sum());
-    Real* const results = sums.values();
+  void finish_softmax(std::int64_t node, bool divided) {
+    const Real* const factors = softmax_.finish_sums(divided);
+    const SoftmaxState<Real>& state = softmax_.state();
     const std::size_t features = value_of_.features();
     for (std::size_t h = 0; h < heads_; ++h)
-      multiply_values(results + h * features,
-                      softmax_.factor_of(static_cast<std::int64_t>(h), divided), features,
-                      results + h * features);
-    if (problem_.combine == HEED_COMBINE_CONCAT) {
+      multiply_values(state.values + h * features, factors[h], features,
+                      state.values + h * features);
+    if (problem_.combine == HEED_COMBINE_CONCAT)
       grad_of_.copy(node, grad_);
-    } else {
-      spread(node, results, terms);
-    }
-    Real* const stored = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_);
-    kernels_.rows.edge_scores(consecutive_rows(results, 0, features), 1, grad_, heads_, features,
-                              true, stored + heads_, heads_);
+    else
+      spread(node, state.values);
+    Real* const stored = on_.stats(node);
+    kernels_.rows.edge_scores(consecutive_rows(state.values, 0, features), 1, grad_, heads_,
+                              features, true, stored + heads_, heads_);
     for (std::size_t h = 0; h < heads_; ++h) {
-      const Real sum = softmax_.row_sum()[h];
-      stored[h] = log2_sum_exp(softmax_.row_max()[h], sum,
-                               step_.of_node<Real>(plan_.space.lse_rest, node, heads_)[h]);
+      stored[h] = log2_sum_exp(state.row_max[h], state.row_sum[h], on_.lse_rest(node)[h]);
       const Real delta = stored[heads_ + h] - grad_lse(node, static_cast<std::int64_t>(h));
-      stored[heads_ + h] = sum == 0 ? Real{0} : delta;
+      stored[heads_ + h] = state.row_sum[h] == 0 ? Real{0} : delta;
     }
     recall(node);
   }
 
   void recall(std::int64_t node) {
-    const Real* const stored = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_);
+    const Real* const stored = on_.stats(node);
     std::copy_n(stored + heads_, heads_, delta_);
-    const Real* const rest = step_.of_node<Real>(plan_.space.lse_rest, node, heads_);
+    const Real* const rest = on_.lse_rest(node);
     for (std::size_t h = 0; h < heads_; ++h) {
       const bool far = is_far(stored[h]);
       shift_[h] = far ? stored[h] : Real{0};
@@ -194,7 +183,7 @@ class Incoming {
 
   /// Spreads the gradient over heads through combine; kept, because edges are gone over from both
   /// ends.
-  void spread(std::int64_t node, const Real* results, double* terms) {
+  void spread(std::int64_t node, const Real* results) {
     const std::size_t features = value_of_.features();
     grad_of_.copy(node, row_);
     const auto* weights = static_cast<const Real*>(step_.args.attention.head_weights);
@@ -206,9 +195,10 @@ class Incoming {
     const auto width = static_cast<std::int64_t>(features);
     split_gradient(problem_.combine == HEED_COMBINE_MAX ? HEED_COMBINE_MAX : HEED_COMBINE_WEIGHTED,
                    row_, results, problem_.heads, width, width, weights, grad_);
-    for (std::size_t h = 0; terms != nullptr && h < heads_; ++h)
-      terms[h] += kernels_.numbers.inner_product(row_, results + h * features, features);
-    std::copy_n(grad_, grad_numbers(), step_.of_node<Real>(plan_.space.grad, node, grad_numbers()));
+    for (std::size_t h = 0; of_range_.head_weights != nullptr && h < heads_; ++h)
+      of_range_.head_weights[h] +=
+          kernels_.numbers.inner_product(row_, results + h * features, features);
+    std::copy_n(grad_, grad_numbers(), kept_grad(node));
   }
 
   /// The query is the latest.
@@ -216,12 +206,10 @@ class Incoming {
     std::fill_n(sums_, plan_.sums.numbers, Real{0});
     if (problem_.edge_width == 0) return;
     if (key_matrix_.given() && problem_.is_product())
-      std::copy_n(scores_.edge_query(), edge_numbers(),
-                  step_.of_node<Real>(plan_.space.asked_keys, node, edge_numbers()));
+      keep(scores_.edge_query(), Real{1}, plan_.space.asked_keys, node);
     if (!matrix_.given()) return;
     matrix_.ask(grad_, edge_grad_);
-    std::copy_n(edge_grad_, edge_numbers(),
-                step_.of_node<Real>(plan_.space.asked_values, node, edge_numbers()));
+    keep(edge_grad_, Real{1}, plan_.space.asked_values, node);
   }
 
   // ---- Edges ----
@@ -251,8 +239,8 @@ class Incoming {
     Real inverse[kMaxPanel] = {};
     Real special = 0;
     for (std::size_t h = 0; h < panel.rows; ++h) {
-      inverse[h] = inverse_of(softmax_.row_sum()[h]);
-      if (softmax_.row_max()[h] == -kNoRowMax<Real>) return false;
+      inverse[h] = inverse_of(softmax_.state().row_sum[h]);
+      if (softmax_.state().row_max[h] == -kNoRowMax<Real>) return false;
       for (std::size_t e = 0; e < edges; ++e) {
         const std::size_t at = e * panel.pitch + h;
         special += probs_[at] * (gradients[at] - delta_[h]) * Real{0};
@@ -271,45 +259,32 @@ class Incoming {
 
   void add_panel(const PanelRows& panel, const Batch& batch, bool again) {
     const auto first = static_cast<std::size_t>(panel.first);
-    const std::size_t features = value_of_.features();
+    const std::size_t width = matrix_.padded_width();
+    const EdgeRows data = scores_.edge_data();
     Real* const gradients = gradients_.gradients();
     if (!again) scores_.compute(panel, batch, probs_, gradients_.tanh());
-    kernels_.rows.edge_scores(of_panel(values_, panel), batch.edges, grad_ + first * features,
-                              panel.rows, features, true, gradients, panel.pitch);
-    const EdgeRows data = scores_.edge_data();
+    multiply_rows(kernels_, panel, values_, batch.edges, grad_, value_of_.features(), true,
+                  gradients);
     if (matrix_.given())
-      kernels_.rows.edge_scores(data, batch.edges, edge_grad_ + first * matrix_.padded_width(),
-                                panel.rows, matrix_.padded_width(), false, gradients, panel.pitch);
-    dropout_.apply(panel, batch, graph_, 1 / dropout_.kept(), gradients);
+      multiply_rows(kernels_, panel, data, batch.edges, edge_grad_, width, false, gradients);
+    gradients_.drop(panel, batch, gradients);
     if (!again || !finish_gradients(panel, batch.edges)) {
       if (again) scores_.compute(panel, batch, probs_);
       for (std::size_t h = 0; h < panel.rows; ++h)
         for (std::size_t e = 0; shift_[first + h] != 0 && e < batch.edges; ++e)
           probs_[e * panel.pitch + h] -= shift_[first + h];
-      gradients_.compute(panel, batch.edges, lse_ + first, delta_ + first, probs_);
+      gradients_.compute(panel, batch.edges, probs_, lse_ + first, delta_ + first);
     }
     edges_.write_bias(panel, batch, gradients);
-    gradients_.uncap(panel, batch.edges);
-    const auto wanted = static_cast<std::size_t>(Gather<Real>::padded(problem_.features));
-    const std::size_t width = matrix_.padded_width();
+    gradients_.add(panel, batch, sums_);
     if (matrix_.given()) {
-      dropout_.apply(panel, batch, graph_, 1 / dropout_.kept(), probs_);
-      add(panel, batch, data, width, probs_, sums_ + plan_.sums.edge_values);
+      gradients_.drop(panel, batch, probs_);
+      scores_.add_rows(panel, batch, data, width, probs_, false, sums_ + plan_.sums.edge_values);
     }
-    if (problem_.edge_width > 0) edges_.add_data(panel, batch, gradients, probs_, edge_grad_);
-    if (!problem_.is_product()) {
-      activated_.add(panel, batch, gradients, sums_);
-      activated_.add_others(panel, batch, gradients, activated_sums_, edges_.rows());
-      return;
-    }
-    add(panel, batch, scores_.rows(), wanted, gradients, sums_);
-    if (key_matrix_.given())
-      add(panel, batch, data, width, gradients, sums_ + plan_.sums.edge_keys);
-  }
-
-  void add(const PanelRows& panel, const Batch& batch, const EdgeRows& rows, std::size_t features,
-           const Real* weights, Real* sums) const {
-    add_rows(kernels_, scores_, panel, batch, rows, features, weights, sums);
+    edges_.add_data(panel, batch, gradients, probs_, edge_grad_);
+    gradients_.add_others(panel, batch, of_range_, edges_.rows());
+    if (key_matrix_.given() && problem_.is_product())
+      scores_.add_rows(panel, batch, data, width, gradients, false, sums_ + plan_.sums.edge_keys);
   }
 
   // ---- Results ----
@@ -325,14 +300,14 @@ class Incoming {
     }
     if (matrix_.given())
       keep(sums_ + plan_.sums.edge_values, Real{1}, plan_.space.edge_values, node);
-    if (problem_.divides_by_norms()) scores_.leave_norms(node, sums_, activated_sums_.weights);
-    activated_.finish(sums_);
-    on_.write(step_.query, node, problem_.features, sums_, activated_.factor());
+    if (problem_.divides_by_norms()) scores_.leave_norms(node, sums_, of_range_.weights);
+    gradients_.finish(sums_);
+    on_.write(step_.query, node, problem_.features, sums_, gradients_.factor());
   }
 
-  /// Keeps sums of edge data for the gradients of matrices.
+  /// Keeps numbers of the width of edge data, for the other pass or the gradients of matrices.
   void keep(const Real* sums, Real factor, std::size_t space, std::int64_t node) const {
-    Real* const to = step_.of_node<Real>(space, node, edge_numbers());
+    Real* const to = step_.numbers_of<Real>(node, space, edge_numbers());
     for (std::size_t i = 0; i < edge_numbers(); ++i) to[i] = sums[i] * factor;
   }
 
@@ -346,12 +321,9 @@ class Incoming {
       problem_.combine == HEED_COMBINE_CONCAT ? node_kernels_of<Real>(step_.forward) : nullptr;
   NodeSoftmax<Real> softmax_{on_.forward, true};
   EdgeScores<Real>& scores_ = softmax_.scores();
-  const ScoreGradients<Real> gradients_{on_};
-  const EdgeDropout<Real> dropout_{step_.forward};
+  ScoreGradients<Real> gradients_{on_, scores_, graph_};
   const EdgeGradients<Real> edges_{on_, scores_};
-  ActivatedGradients<Real> activated_{on_, scores_};
-  ActivatedSums<Real> activated_sums_{};  ///< of the range
-  const std::size_t edge_width_ = static_cast<std::size_t>(problem_.edge_width);
+  RangeSums<Real> of_range_{};
   const Gather<Real> grad_of_{kernels_, step_.grad_out, problem_.out_heads(),
                               problem_.value_features, nullptr};
   const Gather<Real> value_of_{kernels_, step_.forward.value, problem_.heads,

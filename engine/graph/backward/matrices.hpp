@@ -10,39 +10,15 @@
 
 namespace heed {
 
-/// Where a step leaves the gradients of what it has projected.
-struct GradientOfProjections {
-  GradientTarget query, key, value;
-};
-
-/// sums[i] += terms of all ranges, [ranges][count], in order.
-template <class Real, class Sum>
-void add_ranges(const Real* terms, std::size_t ranges, std::int64_t count, Sum* sums) {
-  for (std::size_t range = 0; range < ranges; ++range, terms += count)
-    for (std::int64_t i = 0; i < count; ++i) sums[i] += static_cast<Sum>(terms[i]);
-}
-
 template <class Real>
 class MatrixGradients {
  public:
   MatrixGradients(const heed_graph_attention_backward_plan& plan, const GraphBackwardArgs& args,
                   std::byte* space)
-      : plan_(plan),
-        problem_(plan.problem.attention),
-        args_(args),
-        kernels_(kernels_of<Real>(*plan.context->kernels)),
-        space_(space),
-        threads_{*plan.context, plan.workers, space + plan.space.slabs, plan.space.slab_bytes} {}
+      : plan_(plan), args_(args), space_(space) {}
 
-  GradientOfProjections projections() const {
-    const auto rows = [&](std::size_t offset, std::int64_t features) {
-      const std::int64_t row = problem_.heads * features;
-      return GradientTarget{
-          space_ + offset, {kTypeOf<Real>, sizeof(Real), {0, features, row, 1}}, false};
-    };
-    return {rows(plan_.space.query, problem_.features), rows(plan_.space.key, problem_.features),
-            rows(plan_.space.value, problem_.value_features)};
-  }
+  /// Where a step leaves the gradients of what it has projected: of query, key and value.
+  GradientTarget made(int projection) const { return projections_[projection].made; }
 
   /// Adds a step's share to the gradients of W_edge_key and W_edge_value.
   void add_edges(const GraphBackwardStep& step) const {
@@ -65,19 +41,18 @@ class MatrixGradients {
     const Layout layout = {kTypeOf<Real>, sizeof(Real), {0, 0, problem_.width, 1}};
     Layout rows = layout;  // as a result of the step before
     rows.strides.head = problem_.value_features;
-    begin_data(step, to);
-    if (problem_.inputs == HEED_GRAPH_PER_NODE) {
-      parallel_for(plan_.context->threads, {problem_.nodes, kNodesPerClaim, plan_.workers},
-                   [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                     std::byte* const slab = threads_.slabs + worker * threads_.slab_bytes;
-                     for (std::int64_t n = begin; n < end; ++n)
-                       go_back_node(step, n, slab, to + n * problem_.width);
-                   });
-      return {to, rows};
-    }
+    const bool own = problem_.inputs == HEED_GRAPH_PER_NODE;
+    share_out(threads_, static_cast<std::size_t>(problem_.nodes), kNodesPerClaim,
+              [&](std::int64_t begin, std::int64_t end, std::byte* slab) {
+                for (std::int64_t n = begin; n < end; ++n) {
+                  begin_data(step, n, to + n * problem_.width);
+                  if (own) go_back_node(step, n, slab, to + n * problem_.width);
+                }
+              });
+    if (own) return {to, rows};
     const Tensor& data = step.forward.data;
     const InputRows x = {data.data, data.layout, problem_.nodes};
-    each_projection([&](const Projection& one) {
+    for (const Projection& one : projections_) {
       if (one.to != nullptr)
         multiply_over_rows(threads_, one.over, {x, rows_of(one.made), problem_.nodes}, one.sums,
                            !step.last);
@@ -88,9 +63,9 @@ class MatrixGradients {
                            1,
                            one.matrix.out,
                            step.adds()});
-    });
-    if (t == 0 && args_.given.grad_data == nullptr) return {to, rows};
-    each_projection([&](const Projection& one) {
+    }
+    if (problem_.nodes == 0 || (t == 0 && args_.given.grad_data == nullptr)) return {to, rows};
+    for (const Projection& one : projections_) {
       const PlainMatrix w = transposed({one.matrix, one.w});
       Matmul matmul = {&one.back,
                        problem_.nodes,
@@ -100,37 +75,22 @@ class MatrixGradients {
       matmul.adds = true;
       run_matmuls(threads_.context, &matmul, 1, threads_.workers, threads_.slabs,
                   threads_.slab_bytes);
-    });
+    }
     return {to, rows};
   }
 
   /// Writes the sums of all steps.
   void write() const {
     const heed_graph_attention_backward_args& to = args_.given;
-    if (problem_.nodes == 0) {
-      const auto clear = [&](Real* sums, std::int64_t in, std::int64_t out) {
-        std::fill_n(sums, in * out, Real{0});
-      };
-      if (problem_.inputs == HEED_GRAPH_SHARED)
-        each_projection([&](const Projection& one) {
-          clear(one.sums, one.matrix.in, one.matrix.out);
-          if (one.to_bias != nullptr && !plan_.problem.accumulate)
-            clear(static_cast<Real*>(one.to_bias), 1, one.matrix.out);
-        });
-      clear(buffer(plan_.space.w_edge_key), problem_.edge_width, problem_.keys_width);
-      clear(buffer(plan_.space.w_edge_value), problem_.edge_width, problem_.values_width);
-    }
     write_edge_matrix(buffer(plan_.space.w_edge_key), problem_.features, to.grad_w_edge_key,
                       plan_.problem.grad_w_edge_key);
     write_edge_matrix(buffer(plan_.space.w_edge_value), problem_.value_features,
                       to.grad_w_edge_value, plan_.problem.grad_w_edge_value);
-    if (problem_.inputs != HEED_GRAPH_SHARED) return;
-    each_projection([&](const Projection& one) {
-      if (one.to != nullptr)
+    for (const Projection& one : projections_)
+      if (one.to != nullptr && problem_.shares_matrices())
         write_rows(
             threads_, problem_.float64, one.sums, 0, one.matrix.in,
             {one.to, one.as.layout, one.matrix.in, one.matrix.out, plan_.problem.accumulate});
-    });
   }
 
  private:
@@ -147,22 +107,12 @@ class MatrixGradients {
     void* to_bias;
   };
 
-  /// Calls function(projection) for all of them.
-  template <class Function>
-  void each_projection(Function&& function) const {
-    const heed_graph_attention_args& a = args_.attention;
-    const heed_graph_attention_backward_args& to = args_.given;
-    const GraphBackwardProblem& p = plan_.problem;
-    const GraphBackwardMatmuls& m = plan_.matmuls;
-    const GradientOfProjections made = projections();
-    function(Projection{a.w_query, problem_.w_query, made.query, m.w_keys, m.keys,
-                        buffer(plan_.space.w_query), to.grad_w_query, p.grad_w_query,
-                        to.grad_b_query});
-    function(Projection{a.w_key, problem_.w_key, made.key, m.w_keys, m.keys,
-                        buffer(plan_.space.w_key), to.grad_w_key, p.grad_w_key, to.grad_b_key});
-    function(Projection{a.w_value, problem_.w_value, made.value, m.w_values, m.values,
-                        buffer(plan_.space.w_value), to.grad_w_value, p.grad_w_value,
-                        to.grad_b_value});
+  Projection projection(const void* w, const Matrix& matrix, std::size_t made,
+                        const MatmulPlan& over, const MatmulPlan& back, std::size_t sums, void* to,
+                        const Matrix& as, void* to_bias) const {
+    const std::int64_t head = matrix.out / problem_.heads;
+    const Layout rows = {kTypeOf<Real>, sizeof(Real), {0, head, matrix.out, 1}};
+    return {w, matrix, {space_ + made, rows, false}, over, back, buffer(sums), to, as, to_bias};
   }
 
   /// All heads of a node side by side.
@@ -175,18 +125,11 @@ class MatrixGradients {
   Real* buffer(std::size_t offset) const { return at<Real>(space_, offset); }
 
   /// The residual's share, or nothing.
-  void begin_data(const GraphBackwardStep& step, Real* to) const {
-    parallel_for(plan_.context->threads, {problem_.nodes, kNodesPerClaim, plan_.workers},
-                 [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
-                   for (std::int64_t n = begin; n < end; ++n) {
-                     Real* const row = to + n * problem_.width;
-                     if (problem_.residual) {
-                       read_row(kernels_, problem_, step.grad_out, n, row);
-                     } else {
-                       std::fill_n(row, problem_.width, Real{0});
-                     }
-                   }
-                 });
+  void begin_data(const GraphBackwardStep& step, std::int64_t node, Real* row) const {
+    if (problem_.residual)
+      read_row(kernels_, problem_, step.grad_out, node, row);
+    else
+      std::fill_n(row, problem_.width, Real{0});
   }
 
   /// Matrices of the node's own: their gradients are written at once, and data's grows.
@@ -197,7 +140,7 @@ class MatrixGradients {
     Real* const grad = at<Real>(slab + plan_.attention.slab.bytes, plan_.slab.rows);
     const Gather<Real> data_of(kernels_, step.forward.data, 1, problem_.width, nullptr);
     data_of.copy(node, data);
-    each_projection([&](const Projection& one) {
+    for (const Projection& one : projections_) {
       const std::int64_t out = one.matrix.out;
       const std::int64_t padded = Gather<Real>::padded(out);
       std::copy_n(static_cast<const Real*>(one.made.data) + node * out, out, grad);
@@ -207,7 +150,7 @@ class MatrixGradients {
       w.layout.strides.batch = one.matrix.layout.strides.batch;
       const Real* const product = products.multiply(node, w, one.w, grad);
       for (std::int64_t x = 0; x < problem_.width; ++x) grad_data[x] += product[x];
-    });
+    }
   }
 
   /// data^T grad, row by row.
@@ -229,7 +172,8 @@ class MatrixGradients {
     for (std::int64_t h = 0; h < problem_.heads; ++h) {
       const Factors factors = {
           {buffer(kept) + h * padded, rows, problem_.nodes},
-          {row_at(with.data, with.layout, 0, h, 0), with.layout, problem_.nodes},
+          {problem_.nodes == 0 ? nullptr : row_at(with.data, with.layout, 0, h, 0), with.layout,
+           problem_.nodes},
           problem_.nodes};
       multiply_over_rows(threads_, plan, factors, sums + h * problem_.edge_width * features,
                          !step.last);
@@ -266,11 +210,22 @@ class MatrixGradients {
   }
 
   const heed_graph_attention_backward_plan& plan_;
-  const GraphProblem& problem_;
   const GraphBackwardArgs& args_;
-  const KernelTable<Real>& kernels_;
   std::byte* const space_;
-  const RunThreads threads_;
+  const GraphProblem& problem_ = plan_.problem.attention;
+  const KernelTable<Real>& kernels_ = kernels_of<Real>(*plan_.context->kernels);
+  const RunThreads threads_ = {*plan_.context, plan_.workers, space_ + plan_.space.slabs,
+                               plan_.space.slab_bytes};
+  const Projection projections_[3] = {
+      projection(args_.attention.w_query, problem_.w_query, plan_.space.query, plan_.matmuls.w_keys,
+                 plan_.matmuls.keys, plan_.space.w_query, args_.given.grad_w_query,
+                 plan_.problem.grad_w_query, args_.given.grad_b_query),
+      projection(args_.attention.w_key, problem_.w_key, plan_.space.key, plan_.matmuls.w_keys,
+                 plan_.matmuls.keys, plan_.space.w_key, args_.given.grad_w_key,
+                 plan_.problem.grad_w_key, args_.given.grad_b_key),
+      projection(args_.attention.w_value, problem_.w_value, plan_.space.value,
+                 plan_.matmuls.w_values, plan_.matmuls.values, plan_.space.w_value,
+                 args_.given.grad_w_value, plan_.problem.grad_w_value, args_.given.grad_b_value)};
 };
 
 }  // namespace heed

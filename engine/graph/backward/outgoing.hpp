@@ -8,8 +8,7 @@
 
 #include <limits>
 
-#include "engine/graph/backward/activated.hpp"
-#include "engine/graph/dropout.hpp"
+#include "engine/graph/backward/gradients.hpp"
 
 namespace heed {
 
@@ -19,15 +18,13 @@ class Outgoing {
   /// The slab is the thread's.
   Outgoing(const GraphBackwardStep& step, std::byte* slab) : on_{step, slab} {
     std::fill_n(probs_, kBatch * kMaxPanel, Real{0});
-    std::fill_n(zeros_, kMaxPanel, Real{0});
   }
 
   void differentiate(const NodeRange& range) {
     if (range.split != kNoSplit) {
-      Real* const values = sums_ + plan_.sums.values;
-      if (!add_at_once(range.first, range.begin, range.end, Real{1}, sums_, values))
+      if (!add_at_once(range.first, range.begin, range.end, Real{1}, sums_, value_sums_))
         add_edges(range.first, range.begin, range.end);
-      std::copy_n(sums_, plan_.sums.edge_keys, split_sums<Real>(step_, range.split));
+      std::copy_n(sums_, plan_.sums.edge_keys, on_.split_sums(range.split));
       return;
     }
     for (std::int64_t m = range.first; m < range.last; ++m) {
@@ -38,27 +35,27 @@ class Outgoing {
   }
 
   void sum(const Hub& hub) {
-    sum_splits(step_, hub, plan_.sums.edge_keys, sums_);
+    on_.sum_splits(hub, plan_.sums.edge_keys, sums_);
     finish(hub.node);
   }
 
  private:
   /// A matrix of edge data times the queries of nodes, or times gradients of their results.
   const Real* asked(const void* matrix, std::size_t GraphBackwardSpace::*offset) const {
-    return matrix == nullptr ? nullptr : at<Real>(step_.space, plan_.space.*offset);
+    return matrix == nullptr ? nullptr : at<Real>(step_.forward.workspace, plan_.space.*offset);
   }
 
   bool differentiate_at_once(std::int64_t node) {
-    Real* const values = sums_ + plan_.sums.values;
     Real* const key = step_.key.in_place<Real>(problem_.heads, problem_.features, node);
     Real* const value = step_.value.in_place<Real>(problem_.heads, problem_.value_features, node);
     Real* const of_key = key != nullptr ? key : sums_;
-    if (!add_at_once(node, order_.offsets[node], order_.offsets[node + 1], activated_.factor(),
-                     of_key, value != nullptr ? value : values))
+    if (!add_at_once(node, order_.offsets[node], order_.offsets[node + 1], gradients_.factor(),
+                     of_key, value != nullptr ? value : value_sums_))
       return false;
-    activated_.finish(of_key);
+    gradients_.finish(of_key);
     if (key == nullptr) on_.write(step_.key, node, problem_.features, sums_, Real{1});
-    if (value == nullptr) on_.write(step_.value, node, problem_.value_features, values, Real{1});
+    if (value == nullptr)
+      on_.write(step_.value, node, problem_.value_features, value_sums_, Real{1});
     return true;
   }
 
@@ -66,17 +63,16 @@ class Outgoing {
   /// done.
   bool add_at_once(std::int64_t node, std::int64_t begin, std::int64_t end, Real factor,
                    Real* grad_key, Real* grad_value) {
-    if (!kHasNodeKernels<Real> || at_once_ == nullptr || begin == end) return false;
+    if (at_once_ == nullptr || begin == end) return false;
     const Real* const value = value_of_.whole(node, value_);
     value_of_.prefetch_own(node);
-    const Real* const stats = at<Real>(step_.space, plan_.space.lse);
     bool good = true;
     each_batch(begin, end, [&](const Batch& batch) {
       prefetch(batch);
-      const std::int32_t* const destinations = order_.others.data() + batch.begin;
-      NodeEdges<Real> edges = scores_.at_once(node, batch, grad_of_, activated_.slopes());
+      NodeEdges<Real> edges = scores_.at_once(node, batch, grad_of_, gradients_.slopes());
       edges.grad = value;
-      good = good && at_once_->source_gradient(edges, factor, stats, destinations,
+      good = good && at_once_->source_gradient(edges, factor, on_.stats(0),
+                                               order_.others.data() + batch.begin,
                                                batch.begin == begin, grad_key, grad_value);
     });
     return good;
@@ -99,37 +95,27 @@ class Outgoing {
   /// As in the forward run: look-ups of pages overlap only if they follow each other closely.
   [[gnu::always_inline]] void prefetch(const Batch& batch) const {
     const std::int32_t* const to = order_.others.data() + batch.begin + scores_.keys().ahead();
-    const auto* const lse = at<Real>(step_.space, plan_.space.lse);
     for (std::size_t e = 0; e < batch.edges; ++e) {
       scores_.keys().prefetch(to[e]);
       grad_of_.prefetch(to[e]);
-      __builtin_prefetch(lse + static_cast<std::size_t>(to[e]) * 2 * heads_);
+      __builtin_prefetch(on_.stats(to[e]));
     }
   }
 
   void add_panel(const PanelRows& panel, const Batch& batch) {
-    const auto first = static_cast<std::size_t>(panel.first);
     const std::size_t features = grad_of_.features();
     Real* const gradients = gradients_.gradients();
     scores_.compute(panel, batch, probs_, gradients_.tanh());
-    kernels_.rows.edge_scores(of_panel(grads_, panel), batch.edges, value_ + first * features,
-                              panel.rows, features, true, gradients, panel.pitch);
+    multiply_rows(kernels_, panel, grads_, batch.edges, value_, features, true, gradients);
     if (asked_values_ != nullptr)
-      add_edge_products(kernels_, order_, problem_.heads,
-                        static_cast<std::size_t>(Gather<Real>::padded(problem_.edge_width)),
-                        asked_values_, scores_.edge_numbers(), panel, batch, gradients);
-    dropout_.apply(panel, batch, order_, 1 / dropout_.kept(), gradients);
+      add_edge_products(kernels_, order_, on_.heads, scores_.edge_width(), asked_values_,
+                        scores_.edge_numbers(), panel, batch, gradients);
+    gradients_.drop(panel, batch, gradients);
     subtract(panel, batch);
-    gradients_.compute(panel, batch.edges, zeros_, zeros_, probs_);
-    gradients_.uncap(panel, batch.edges);
-    const auto wanted = static_cast<std::size_t>(Gather<Real>::padded(problem_.features));
-    if (problem_.is_product()) {
-      add_rows(kernels_, scores_, panel, batch, scores_.rows(), wanted, gradients, sums_);
-    } else {
-      activated_.add(panel, batch, gradients, sums_);
-    }
-    dropout_.apply(panel, batch, order_, 1 / dropout_.kept(), probs_);
-    add_rows(kernels_, scores_, panel, batch, grads_, features, probs_, sums_ + plan_.sums.values);
+    gradients_.compute(panel, batch.edges, probs_);
+    gradients_.add(panel, batch, sums_);
+    gradients_.drop(panel, batch, probs_);
+    scores_.add_rows(panel, batch, grads_, features, probs_, false, value_sums_);
   }
 
   /// Each edge has a destination of its own, with its log-sum-exp and delta. A score of -inf stays
@@ -137,10 +123,10 @@ class Outgoing {
   void subtract(const PanelRows& panel, const Batch& batch) const {
     const auto first = static_cast<std::size_t>(panel.first);
     for (std::size_t e = 0; e < batch.edges; ++e) {
-      const std::int64_t node = order_.others[batch.begin + static_cast<std::int64_t>(e)];
-      const Real* const lse = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_) + first;
-      const Real* const delta = lse + heads_;
-      const Real* const rest = step_.of_node<Real>(plan_.space.lse_rest, node, heads_) + first;
+      const std::int64_t node = order_.others[batch.edge(e)];
+      const Real* const lse = on_.stats(node) + first;
+      const Real* const delta = lse + on_.heads;
+      const Real* const rest = on_.lse_rest(node) + first;
       Real* const score = probs_ + e * panel.pitch;
       Real* const gradient = gradients_.gradients() + e * panel.pitch;
       for (std::size_t h = 0; h < panel.rows; ++h) {
@@ -152,10 +138,10 @@ class Outgoing {
   }
 
   void finish(std::int64_t node) {
-    activated_.finish(sums_);
     if (problem_.divides_by_norms()) scores_.leave_norms(node, sums_, nullptr);
-    on_.write(step_.key, node, problem_.features, sums_, activated_.factor());
-    on_.write(step_.value, node, problem_.value_features, sums_ + plan_.sums.values, Real{1});
+    gradients_.finish(sums_);
+    on_.write(step_.key, node, problem_.features, sums_, gradients_.factor());
+    on_.write(step_.value, node, problem_.value_features, value_sums_, Real{1});
   }
 
   const GraphBackwardThread<Real> on_;
@@ -173,18 +159,15 @@ class Outgoing {
        asked(problem_.is_product() ? step_.args.attention.w_edge_key : nullptr,
              &GraphBackwardSpace::asked_keys),
        true}};
-  ActivatedGradients<Real> activated_{on_, scores_};
-  const ScoreGradients<Real> gradients_{on_};
-  const EdgeDropout<Real> dropout_{step_.forward};
+  ScoreGradients<Real> gradients_{on_, scores_, order_};
   const Gather<Real> value_of_{kernels_, step_.forward.value, problem_.heads,
                                problem_.value_features, nullptr};
   const Gather<Real> grad_of_{kernels_, step_.template grad_of_heads<Real>(), problem_.heads,
                               problem_.value_features, on_.buffer(&GraphBackwardSlab::values)};
-  const std::size_t heads_ = on_.heads;
   Real* const probs_ = on_.forward.buffer(&NodeSlab::scores);
   Real* const value_ = on_.buffer(&GraphBackwardSlab::grad);
-  Real* const zeros_ = on_.buffer(&GraphBackwardSlab::lse);
   Real* const sums_ = on_.buffer(&GraphBackwardSlab::sums);
+  Real* const value_sums_ = sums_ + plan_.sums.values;
   EdgeRows grads_{};
 };
 

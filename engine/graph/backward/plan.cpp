@@ -36,9 +36,10 @@ GraphBackwardSpace lay_out_space(const heed_graph_attention_backward_plan& plan,
   space.asked_values = nodes(s.heads, s.edge_width);
   space.edge_keys = nodes(s.heads, s.edge_width);
   space.edge_values = nodes(s.heads, s.edge_width);
-  const bool weighted = p.combine == HEED_COMBINE_WEIGHTED;
+  const std::int64_t weighted = p.combine == HEED_COMBINE_WEIGHTED ? p.heads : 0;
   const auto ranges = static_cast<std::int64_t>(plan.graph->ranges.size());
-  space.head_terms = offsets.take(weighted ? ranges + 1 : 0, p.heads, sizeof(double));
+  space.head_terms = offsets.take(ranges, weighted, sizeof(double));
+  space.head_sums = offsets.take(1, weighted, sizeof(double));
   const Size activated = s.activates ? s.heads * s.features : Size(0);
   const Size weights = s.score_weights * s.heads;
   space.score_terms = offsets.take(weights, ranges, s.number);
@@ -46,7 +47,7 @@ GraphBackwardSpace lay_out_space(const heed_graph_attention_backward_plan& plan,
   space.score_sums = offsets.take(weights, 1, sizeof(double));
   space.splits =
       offsets.take(std::max(plan.graph->splits, outgoing.splits), plan.sums.numbers, s.number);
-  const bool made = p.inputs != HEED_GRAPH_PROJECTED;
+  const bool made = !p.is_projected();
   space.query = nodes(made ? 1 : 0, p.keys_width);
   space.key = nodes(made ? 1 : 0, p.keys_width);
   space.value = nodes(made ? 1 : 0, p.values_width);

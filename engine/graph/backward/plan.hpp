@@ -84,9 +84,10 @@ struct GraphBackwardSpace {
   std::size_t asked_values;  ///< [nodes][heads][edge_width] W_edge_value times grad
   std::size_t edge_keys;     ///< [nodes][heads][edge_width] as in NodeSums
   std::size_t edge_values;
-  std::size_t head_terms;   ///< [ranges][heads] double, of head weights; then [heads] their sums
-  std::size_t score_terms;  ///< [ranges] ActivatedSums of weights
-  std::size_t edge_terms;   ///< [ranges] ActivatedSums of W_edge_key
+  std::size_t head_terms;   ///< [ranges] RangeSums of head weights
+  std::size_t head_sums;    ///< [heads] double, of these
+  std::size_t score_terms;  ///< [ranges] RangeSums of weights
+  std::size_t edge_terms;   ///< [ranges] RangeSums of W_edge_key
   std::size_t score_sums;   ///< [heads][features] double, of score_terms
   std::size_t splits;       ///< [splits] NodeSums
   std::size_t query;        ///< [nodes][heads][features] gradients of projections

@@ -1,0 +1,162 @@
+// Gradients of scores, a batch of edges and a panel of heads at a time, and what they add to the
+// sums of a node. Scores that are no products, <a, act(z)> with z = query + key + edge data, have
+//
+//   of z              gradients of scores x a x derivatives of act(z)
+//   of query and key  sums over edges of these
+//   of a              the sum over edges of gradients of scores x act(z)
+//   of W_edge_key     the sum over edges of edge data x gradients of z
+#pragma once
+
+#include "engine/graph/backward/step.hpp"
+#include "engine/graph/dropout.hpp"
+#include "engine/graph/scores.hpp"
+
+namespace heed {
+
+/// Sums over the edges of a range, of gradients that no node has for itself. nullptr: nobody wants
+/// them.
+template <class Real>
+struct RangeSums {
+  double* head_weights;  ///< [heads]
+  Real* weights;         ///< of a, [heads][features], padded
+  Real* edge_keys;       ///< of W_edge_key, [edge_width][heads][features], padded
+};
+
+template <class Real>
+class ScoreGradients {
+ public:
+  /// The scores are the node's, and batches are of this order.
+  ScoreGradients(const GraphBackwardThread<Real>& on, const EdgeScores<Real>& scores,
+                 const EdgeOrder& order)
+      : on_(on), scores_(scores), order_(order) {
+    if (!is_product_) scores_.read_weights(on.scale, weights_);
+    std::fill_n(gradients_, kBatch * kMaxPanel, Real{0});
+  }
+
+  /// Of probabilities, then of scores, [edges][pitch].
+  Real* gradients() const { return gradients_; }
+  /// To be filled with tanh(s / softcap); nullptr: not needed.
+  Real* tanh() const { return tanh_; }
+  /// A buffer of derivatives of act(), [kBatch][heads][features].
+  Real* slopes() const { return slopes_; }
+
+  /// Drops numbers of edges that the forward run dropped, and magnifies the others as it did.
+  void drop(const PanelRows& panel, const Batch& batch, Real* numbers) const {
+    dropout_.apply(panel, batch, order_, 1 / dropout_.kept(), numbers);
+  }
+
+  /// Scores become probabilities, gradients become gradients of biased scores, times the
+  /// temperature.
+  void compute(const PanelRows& panel, std::size_t edges, Real* scores, const Real* lse = kZeros,
+               const Real* delta = kZeros) const {
+    kernels_.panels.softmax_gradient(panel.vectors, scores, edges, kZeros, lse, delta, gradients_);
+  }
+
+  /// Gradients become gradients of scores before the softcap, times the temperature; and with them
+  /// the sums grow, of which finish() makes gradients of the node.
+  void add(const PanelRows& panel, const Batch& batch, Real* sums) {
+    if (tanh_ != nullptr) multiply_by_cap_slope(tanh_, batch.edges * panel.pitch, gradients_);
+    if (is_product_)
+      return scores_.add_rows(panel, batch, scores_.rows(), features_, gradients_, false, sums);
+    activated_ = scores_.activate(panel, 0, batch.edges, slopes_);
+    leave_out(panel, batch.edges);
+    add_panel_rows(panel, batch, slopes_, sums);
+  }
+
+  /// Of the batch and panel that were just added, unless scores are products: `edge_rows`,
+  /// [edges][edge_width], unless nullptr, receive the gradients of edge data too.
+  void add_others(const PanelRows& panel, const Batch& batch, const RangeSums<Real>& sums,
+                  Real* edge_rows) const {
+    if (is_product_) return;
+    if (sums.weights != nullptr) add_panel_rows(panel, batch, activated_, sums.weights);
+    if (!matrix_.given() || (sums.edge_keys == nullptr && edge_rows == nullptr)) return;
+    const auto first = static_cast<std::size_t>(panel.first) * features_;
+    const std::size_t width = panel.rows * features_;
+    const std::size_t edge_width = matrix_.padded_width();
+    for (std::size_t e = 0; e < batch.edges; ++e)
+      for (std::size_t i = 0; i < width; ++i) {
+        const Real gradient = gradients_[e * panel.pitch + i / features_];
+        if (gradient != 0) slopes_[e * width + i] *= gradient * weights_[first + i];
+      }
+    const EdgeRows rows = consecutive_rows(slopes_, width, width);
+    for (std::int64_t c = 0; c < on_.forward.problem.edge_width; ++c) {
+      if (sums.edge_keys != nullptr) {
+        Real* const to = sums.edge_keys + static_cast<std::size_t>(c) * row_ + first;
+        if (leaves_out_)
+          add_attended(panel, batch, scores_.edge_numbers() + c, edge_width, to);
+        else
+          kernels_.rows.edge_values(rows, batch.edges, scores_.edge_numbers() + c, edge_width, 1,
+                                    width, to, false);
+      }
+      if (edge_rows != nullptr)
+        kernels_.rows.edge_scores(rows, batch.edges, matrix_.row(c) + first, 1, width, false,
+                                  edge_rows + c, edge_width);
+    }
+  }
+
+  /// Makes gradients of the node's sums, unless scores are products: of nothing, beside weights
+  /// that are infinite, nothing.
+  void finish(Real* sums) const {
+    for (std::size_t i = 0; !is_product_ && i < row_; ++i)
+      if (sums[i] != 0) sums[i] *= weights_[i];
+  }
+  /// The factor of gradients; finish() does the rest.
+  Real factor() const { return is_product_ ? on_.scale : Real{1}; }
+
+ private:
+  alignas(kAlignment) static constexpr Real kZeros[kMaxPanel] = {};
+
+  /// What has no gradient adds nothing, whatever it holds: 0 * NaN is NaN.
+  void leave_out(const PanelRows& panel, std::size_t edges) {
+    leaves_out_ = false;
+    for (std::size_t e = 0; e < edges; ++e)
+      for (std::size_t h = 0; h < panel.rows; ++h) {
+        if (gradients_[e * panel.pitch + h] != 0) continue;
+        leaves_out_ = true;
+        const std::size_t at = (e * panel.rows + h) * features_;
+        std::fill_n(activated_ + at, features_, Real{0});
+        std::fill_n(slopes_ + at, features_, Real{0});
+      }
+  }
+
+  /// sums[h] += numbers of edges x their gradients of z, without edges that have no gradient.
+  void add_attended(const PanelRows& panel, const Batch& batch, const Real* numbers,
+                    std::size_t pitch, Real* sums) const {
+    const EdgeRows rows = consecutive_rows(slopes_, panel.rows * features_, features_);
+    Real attended[kBatch];
+    for (std::size_t h = 0; h < panel.rows; ++h) {
+      for (std::size_t e = 0; e < batch.edges; ++e)
+        attended[e] = gradients_[e * panel.pitch + h] == 0 ? 0 : numbers[e * pitch];
+      kernels_.rows.edge_values(rows.from_head(static_cast<std::int64_t>(h)), batch.edges, attended,
+                                1, 1, features_, sums + h * features_, false);
+    }
+  }
+
+  /// sums[h] += gradients x rows, [edges][panel's heads][features].
+  void add_panel_rows(const PanelRows& panel, const Batch& batch, const Real* rows,
+                      Real* sums) const {
+    sum_rows(kernels_, panel, consecutive_rows(rows, panel.rows * features_, features_),
+             batch.edges, gradients_, features_, false, sums);
+  }
+
+  const GraphBackwardThread<Real>& on_;
+  const EdgeScores<Real>& scores_;
+  const EdgeOrder& order_;
+  const KernelTable<Real>& kernels_ = on_.forward.kernels;
+  const bool is_product_ = on_.forward.problem.is_product();
+  const EdgeDropout<Real> dropout_{on_.step.forward};
+  const EdgeMatrix<Real> matrix_{on_.forward, EdgeMatrix<Real>::kKeys};
+  const std::size_t features_ =
+      static_cast<std::size_t>(Gather<Real>::padded(on_.forward.problem.features));
+  const std::size_t row_ = on_.heads * features_;
+  Real* const gradients_ = on_.buffer(&GraphBackwardSlab::gradients);
+  Real* const tanh_ =
+      on_.forward.problem.softcap == 0 ? nullptr : on_.buffer(&GraphBackwardSlab::tanh);
+  /// a, times what makes gradients of scores those of products.
+  Real* const weights_ = on_.buffer(&GraphBackwardSlab::score_weights);
+  Real* const slopes_ = on_.buffer(&GraphBackwardSlab::slopes);
+  Real* activated_ = nullptr;  ///< what act() made of the batch and panel that were just added
+  bool leaves_out_ = false;    ///< edges of these
+};
+
+}  // namespace heed
