@@ -138,15 +138,12 @@ void clear_removed(const heed_graph_attention_plan& plan, void* to, const Layout
   const Threads& threads = plan.context->threads;
   each_range(threads, Ranges::of(threads, graph.edges_given - graph.edges),
              [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-               const float zero = 0;
                for (std::int64_t e = graph.edges + begin; e < graph.edges + end; ++e)
                  for (std::int64_t h = 0; h < heads; ++h)
                    for (std::int64_t x = 0; x < features; ++x)
-                     plan.context->kernels->f32.numbers.write(
-                         layout.type, &zero, 1,
-                         row_at(to, layout, 0, h, graph.given(e)) +
-                             x * layout.strides.feature * layout.bytes,
-                         1);
+                     std::fill_n(row_at(to, layout, 0, h, graph.given(e)) +
+                                     x * layout.strides.feature * layout.bytes,
+                                 layout.bytes, std::byte{0});
              });
 }
 
@@ -160,80 +157,68 @@ GraphStep begin_step(const heed_graph_attention_plan& plan, const heed_graph_att
   return step;
 }
 
-namespace {
-
-/// out where it lies, or a copy if its heads do not lie side by side.
-template <class Real>
-Tensor out_as_data(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
-                   std::byte* workspace) {
-  const GraphProblem& p = plan.problem;
-  const Strides& s = p.out.strides;
-  if (!p.copies_data()) return {args.out, {p.out.type, p.out.bytes, {0, 0, s.row, s.feature}}};
-  Real* const copy = at<Real>(workspace, plan.space.data);
-  const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
-  each_range(plan.context->threads, Ranges::of(plan.context->threads, p.nodes),
-             [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-               for (std::int64_t n = begin; n < end; ++n)
-                 read_row(kernels, p, {args.out, p.out}, n, copy + n * p.width);
-             });
-  return {copy, {kTypeOf<Real>, sizeof(Real), {0, 0, p.width, 1}}};
-}
-
-/// Copies a matrix over edge data into the form that the kernels want.
-template <class Real>
-void widen(const heed_graph_attention_plan& plan, const void* matrix, const Layout& layout,
-           std::int64_t features, std::byte* to) {
-  if (matrix == nullptr) return;
-  const GraphProblem& p = plan.problem;
-  Layout rows = layout;
-  rows.strides.head = features * layout.strides.feature;
-  const Gather<Real> from(kernels_of<Real>(*plan.context->kernels), {matrix, rows}, p.heads,
-                          features, nullptr);
-  const std::int64_t row = p.heads * Gather<Real>::padded(features);
-  for (std::int64_t c = 0; c < p.edge_width; ++c)
-    from.copy(c, reinterpret_cast<Real*>(to) + c * row);
-}
-
-template <class Real>
-void run_steps(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
-               std::byte* workspace) {
-  const GraphProblem& p = plan.problem;
-  widen_edge_matrices(plan, args, workspace);
-  Tensor data = {args.data, p.data};
-  for (std::int64_t t = 0; t < p.steps; ++t) {
-    if (t > 0) data = out_as_data<Real>(plan, args, workspace);
-    run_step(begin_step(plan, args, data, workspace, t, t + 1 == p.steps));
-  }
-}
-
-}  // namespace
-
 void widen_edge_matrices(const heed_graph_attention_plan& plan,
                          const heed_graph_attention_args& args, std::byte* workspace) {
   const GraphProblem& p = plan.problem;
   with_real(p.float64, [&](auto real) {
     using Real = decltype(real);
-    widen<Real>(plan, args.w_edge_key, p.w_edge_key.layout, p.features,
-                workspace + plan.space.w_edge_key);
-    widen<Real>(plan, args.w_edge_value, p.w_edge_value.layout, p.value_features,
-                workspace + plan.space.w_edge_value);
+    const auto widen = [&](const void* matrix, Layout layout, std::int64_t features,
+                           std::size_t to) {
+      layout.strides.head = features * layout.strides.feature;
+      const Gather<Real> from(kernels_of<Real>(*plan.context->kernels), {matrix, layout}, p.heads,
+                              features, nullptr);
+      const std::int64_t row = p.heads * Gather<Real>::padded(features);
+      for (std::int64_t c = 0; matrix != nullptr && c < p.edge_width; ++c)
+        from.copy(c, at<Real>(workspace, to) + c * row);
+    };
+    widen(args.w_edge_key, p.w_edge_key.layout, p.features, plan.space.w_edge_key);
+    widen(args.w_edge_value, p.w_edge_value.layout, p.value_features, plan.space.w_edge_value);
   });
 }
 
+namespace {
+
+/// out where it lies, or a copy if its heads do not lie side by side.
+Tensor out_as_data(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+                   std::byte* workspace) {
+  const GraphProblem& p = plan.problem;
+  const Strides& s = p.out.strides;
+  if (!p.copies_data()) return {args.out, {p.out.type, p.out.bytes, {0, 0, s.row, s.feature}}};
+  return with_real(p.float64, [&](auto real) -> Tensor {
+    using Real = decltype(real);
+    Real* const copy = at<Real>(workspace, plan.space.data);
+    each_range(plan.context->threads, Ranges::of(plan.context->threads, p.nodes),
+               [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t n = begin; n < end; ++n)
+                   read_row(kernels_of<Real>(*plan.context->kernels), p, {args.out, p.out}, n,
+                            copy + n * p.width);
+               });
+    return {copy, {kTypeOf<Real>, sizeof(Real), {0, 0, p.width, 1}}};
+  });
+}
+
+}  // namespace
+
 void run_plan(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
               void* workspace, std::size_t bytes) {
-  validate(plan.problem, args, plan.context->backend);
+  const GraphProblem& p = plan.problem;
+  validate(p, args, plan.context->backend);
   check_workspace(plan.space.bytes, workspace, bytes);
-  if (plan.problem.nodes == 0) return;
+  if (p.nodes == 0) return;
   auto* const space = static_cast<std::byte*>(workspace);
-  with_real(plan.problem.float64, [&](auto real) { run_steps<decltype(real)>(plan, args, space); });
+  widen_edge_matrices(plan, args, space);
+  Tensor data = {args.data, p.data};
+  for (std::int64_t t = 0; t < p.steps; ++t) {
+    if (t > 0) data = out_as_data(plan, args, space);
+    run_step(begin_step(plan, args, data, space, t, t + 1 == p.steps));
+  }
 }
 
 heed_graph_projections project_plan(const heed_graph_attention_plan& plan,
                                     const heed_graph_attention_args& args, void* workspace,
                                     std::size_t bytes) {
   const GraphProblem& p = plan.problem;
-  if (p.inputs == HEED_GRAPH_PROJECTED)
+  if (p.is_projected())
     refuse("desc.inputs of the plan is HEED_GRAPH_PROJECTED (0); there is nothing to project");
   validate_inputs(p, args, plan.context->backend);
   check_workspace(plan.space.bytes, workspace, bytes);

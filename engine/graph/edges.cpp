@@ -105,28 +105,16 @@ int bits_below(std::int64_t count) {
   return bits;
 }
 
-/// Some of the bits of one of an edge's two ends.
-template <class Index>
-struct Digit {
-  std::uint32_t Edge<Index>::*end;
-  int shift;
-  int bits;
-
-  std::int64_t values() const { return std::int64_t{1} << bits; }
-  std::int64_t of(const Edge<Index>& edge) const { return (edge.*end >> shift) & (values() - 1); }
-};
-
-/// Moves edges to where their digit belongs, keeping the order of equal ones.
-template <class Index>
-void sort_by_digit(const heed_context& context, const Digit<Index>& digit,
+/// Moves edges to where their digit, below `values`, belongs, keeping the order of equal ones.
+template <class Index, class DigitOf>
+void sort_by_digit(const heed_context& context, std::int64_t values, DigitOf&& digit_of,
                    const Array<Edge<Index>>& from, Array<Edge<Index>>& to) {
   const Ranges ranges = Ranges::of(context.threads, static_cast<std::int64_t>(from.size()));
-  const std::int64_t values = digit.values();
   Array<std::int64_t> next(context.allocator, ranges.ranges * values);  // [range][value]
   each_range(context.threads, ranges, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
     std::int64_t* const counts = next.data() + r * values;
     std::fill_n(counts, values, 0);
-    for (std::int64_t e = begin; e < end; ++e) ++counts[digit.of(from[e])];
+    for (std::int64_t e = begin; e < end; ++e) ++counts[digit_of(from[e])];
   });
   std::int64_t before = 0;
   for (std::int64_t v = 0; v < values; ++v)
@@ -134,7 +122,7 @@ void sort_by_digit(const heed_context& context, const Digit<Index>& digit,
       before += std::exchange(next[r * values + v], before);
   each_range(context.threads, ranges, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
     std::int64_t* const places = next.data() + r * values;
-    for (std::int64_t e = begin; e < end; ++e) to[places[digit.of(from[e])]++] = from[e];
+    for (std::int64_t e = begin; e < end; ++e) to[places[digit_of(from[e])]++] = from[e];
   });
 }
 
@@ -155,9 +143,13 @@ void sort(const heed_context& context, std::int64_t nodes, Array<Edge<Index>>& e
   const int digits = (bits + kMostBits - 1) / kMostBits;
   const int width = (bits + digits - 1) / digits;
   Array<Edge<Index>> other(context.allocator, static_cast<std::int64_t>(edges.size()));
+  const std::int64_t values = std::int64_t{1} << width;
   for (const auto end : {&Edge<Index>::source, &Edge<Index>::destination}) {
-    for (int d = 0; d < digits; ++d) {
-      sort_by_digit(context, Digit<Index>{end, d * width, width}, edges, other);
+    for (int shift = 0; shift < digits * width; shift += width) {
+      const auto digit_of = [&](const Edge<Index>& edge) {
+        return (edge.*end >> shift) & (values - 1);
+      };
+      sort_by_digit(context, values, digit_of, edges, other);
       std::swap(edges, other);
     }
   }
@@ -165,92 +157,63 @@ void sort(const heed_context& context, std::int64_t nodes, Array<Edge<Index>>& e
 
 // ---- Writing ----------------------------------------------------------------------------------
 
-/// Writes sorted edges into an order of the graph's; duplicates that are removed come at the end.
+/// Writes sorted edges into an order of `nodes` nodes; duplicates that are removed come at the end
+/// of the caller's order, `given`, which is left empty where it is the sorted one. Returns how many
+/// edges stay.
 template <class Index>
-class Writer {
- public:
-  Writer(const heed_context& context, EdgeOrder& order, const Array<Edge<Index>>& edges,
-         bool remove)
-      : context_(context),
-        order_(order),
-        edges_(edges),
-        remove_(remove),
-        ranges_(Ranges::of(context.threads, size())),
-        kept_(context.allocator, ranges_.ranges + 1) {}
-
-  /// Returns how many edges stay; `given` is where the caller's order goes, if it is another.
-  std::int64_t write(std::int64_t nodes, Array<Index>& given) {
-    each_range(context_.threads, ranges_,
-               [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
-                 kept_[r + 1] = 0;
-                 for (std::int64_t e = begin; e < end; ++e) kept_[r + 1] += stays(e) ? 1 : 0;
-               });
-    kept_[0] = 0;
-    for (std::int64_t r = 0; r < ranges_.ranges; ++r) kept_[r + 1] += kept_[r];
-    const std::int64_t stay = kept_[ranges_.ranges];
-    order_.offsets = Array<std::int64_t>(context_.allocator, nodes + 1);
-    order_.others = Array<std::int32_t>(context_.allocator, stay + kSourcesAhead);
-    if (stay < size() || !in_place()) given = Array<Index>(context_.allocator, size());
-    each_range(context_.threads, ranges_,
-               [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
-                 write_range(begin, end, kept_[r], stay + begin - kept_[r], given);
-               });
-    std::fill_n(order_.others.data() + stay, kSourcesAhead, 0);
-    const std::int64_t after = size() > 0 ? edges_[size() - 1].destination + 1 : 0;
-    std::fill(order_.offsets.data() + after, order_.offsets.end(), stay);
-    return stay;
-  }
-
- private:
-  std::int64_t size() const { return static_cast<std::int64_t>(edges_.size()); }
-
-  bool stays(std::int64_t e) const {
-    return !remove_ || e == 0 || edges_[e].source != edges_[e - 1].source ||
-           edges_[e].destination != edges_[e - 1].destination;
-  }
-
-  /// Whether the caller's order is the sorted one.
-  bool in_place() const {
-    return first_where(context_.threads, size(), [&](std::int64_t e) {
-             return static_cast<std::int64_t>(edges_[e].given) != e;
-           }) == size();
-  }
-
-  /// `kept` edges before `begin` stay; edges that do not are written from `removed` on.
-  void write_range(std::int64_t begin, std::int64_t end, std::int64_t kept, std::int64_t removed,
-                   Array<Index>& given) {
+std::int64_t write_sorted(const heed_context& context, const Array<Edge<Index>>& edges,
+                          std::int64_t nodes, bool remove, EdgeOrder& order, Array<Index>& given) {
+  const auto size = static_cast<std::int64_t>(edges.size());
+  const auto stays = [&](std::int64_t e) {
+    return !remove || e == 0 || edges[e].source != edges[e - 1].source ||
+           edges[e].destination != edges[e - 1].destination;
+  };
+  const auto is_moved = [&](std::int64_t e) {
+    return static_cast<std::int64_t>(edges[e].given) != e;
+  };
+  const Ranges ranges = Ranges::of(context.threads, size);
+  Array<std::int64_t> kept(context.allocator, ranges.ranges + 1);  // edges before each range
+  each_range(context.threads, ranges, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
+    kept[r + 1] = 0;
+    for (std::int64_t e = begin; e < end; ++e) kept[r + 1] += stays(e) ? 1 : 0;
+  });
+  kept[0] = 0;
+  for (std::int64_t r = 0; r < ranges.ranges; ++r) kept[r + 1] += kept[r];
+  const std::int64_t stay = kept[ranges.ranges];
+  order.offsets = Array<std::int64_t>(context.allocator, nodes + 1);
+  order.others = Array<std::int32_t>(context.allocator, stay + kSourcesAhead);
+  if (stay < size || first_where(context.threads, size, is_moved) < size)
+    given = Array<Index>(context.allocator, size);
+  each_range(context.threads, ranges, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
+    std::int64_t to = kept[r];
+    std::int64_t removed = stay + begin - to;
     for (std::int64_t e = begin; e < end; ++e) {
-      const Edge<Index>& edge = edges_[e];
-      const bool stay = stays(e);
-      if (given.size() > 0) given[stay ? kept : removed] = edge.given;
-      removed += stay ? 0 : 1;
-      if (!stay) continue;
-      const std::int64_t last = e == 0 ? -1 : std::int64_t{edges_[e - 1].destination};
-      std::fill(order_.offsets.data() + last + 1, order_.offsets.data() + edge.destination + 1,
-                kept);
-      order_.others[kept++] = static_cast<std::int32_t>(edge.source);
+      const bool keep = stays(e);
+      if (given.size() > 0) given[keep ? to : removed] = edges[e].given;
+      removed += keep ? 0 : 1;
+      if (!keep) continue;
+      const std::int64_t last = e == 0 ? -1 : std::int64_t{edges[e - 1].destination};
+      std::fill(order.offsets.data() + last + 1, order.offsets.data() + edges[e].destination + 1,
+                to);
+      order.others[to++] = static_cast<std::int32_t>(edges[e].source);
     }
-  }
-
-  const heed_context& context_;
-  EdgeOrder& order_;
-  const Array<Edge<Index>>& edges_;
-  const bool remove_;
-  const Ranges ranges_;
-  Array<std::int64_t> kept_;  ///< [ranges + 1] edges kept before each range
-};
+  });
+  std::fill_n(order.others.data() + stay, kSourcesAhead, 0);
+  const std::int64_t after = size > 0 ? edges[size - 1].destination + 1 : 0;
+  std::fill(order.offsets.data() + after, order.offsets.end(), stay);
+  return stay;
+}
 
 /// Sorts edges by destination and source, and writes them into an order of `nodes` nodes that leads
 /// to no more than `others`.
 template <class Index>
-std::int64_t write_sorted(const heed_context& context, std::int64_t nodes, std::int64_t others,
-                          Array<Edge<Index>> edges, bool remove, EdgeOrder& order) {
+std::int64_t sort_into(const heed_context& context, std::int64_t nodes, std::int64_t others,
+                       Array<Edge<Index>> edges, bool remove, EdgeOrder& order) {
   sort(context, std::max(nodes, others), edges);
-  Writer<Index> writer(context, order, edges, remove);
   if constexpr (sizeof(Index) == sizeof(std::uint32_t)) {
-    return writer.write(nodes, order.given32);
+    return write_sorted(context, edges, nodes, remove, order, order.given32);
   } else {
-    return writer.write(nodes, order.given64);
+    return write_sorted(context, edges, nodes, remove, order, order.given64);
   }
 }
 
@@ -281,15 +244,15 @@ void sort_edges(heed_graph& graph, const heed_graph_desc& desc) {
   const bool remove = desc.duplicates == HEED_DUPLICATES_REMOVE ||
                       (desc.duplicates == HEED_DUPLICATES_DEFAULT && listed);
   with_edge_number(desc.edges, [&](auto zero) {
-    graph.edges = write_sorted(*graph.context, graph.nodes, graph.sources(),
-                               read<decltype(zero)>(*graph.context, desc), remove, graph);
+    graph.edges = sort_into(*graph.context, graph.nodes, graph.sources(),
+                            read<decltype(zero)>(*graph.context, desc), remove, graph);
   });
 }
 
 void sort_outgoing(heed_graph& graph) {
   with_edge_number(graph.edges_given, [&](auto zero) {
-    write_sorted(*graph.context, graph.nodes, graph.nodes, swapped<decltype(zero)>(graph), false,
-                 graph.outgoing);
+    sort_into(*graph.context, graph.nodes, graph.nodes, swapped<decltype(zero)>(graph), false,
+              graph.outgoing);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
 #include "engine/tensor/layout.hpp"
 
 namespace heed {
@@ -16,64 +17,50 @@ void count(heed_graph& graph) {
   }
 }
 
-/// Calls whole(first, last) for runs of nodes and on_hub(node) for hubs, in order.
-template <class Whole, class OnHub>
-void each_run(const heed_graph& graph, const EdgeOrder& order, Whole&& whole, OnHub&& on_hub) {
-  std::int64_t first = 0;
-  std::int64_t size = 0;
-  const auto flush = [&](std::int64_t last) {
-    if (first < last) whole(first, last);
-    first = last;
-    size = 0;
-  };
-  for (std::int64_t n = 0; n < graph.nodes; ++n) {
-    const std::int64_t edges = order.offsets[n + 1] - order.offsets[n];
-    if (edges > kHubEdges) {
-      flush(n);
-      on_hub(n);
-      first = n + 1;
-      continue;
-    }
-    size += edges + 1;
-    if (size >= kRangeSize) flush(n + 1);
-  }
-  flush(graph.nodes);
-}
-
-std::int64_t splits_of(const EdgeOrder& order, std::int64_t hub) {
-  return (order.offsets[hub + 1] - order.offsets[hub] + kHubEdges - 1) / kHubEdges;
-}
-
-/// Cuts an order of the graph's edges into even ranges, which depend on the graph alone.
+/// Cuts an order of the graph's edges into even ranges, which depend on the graph alone. They are
+/// counted first, and then written.
 void cut_into_ranges(const heed_graph& graph, EdgeOrder& order) {
-  std::int64_t ranges = 0;
-  std::int64_t hubs = 0;
-  each_run(
-      graph, order, [&](std::int64_t, std::int64_t) { ++ranges; },
-      [&](std::int64_t n) {
-        ranges += splits_of(order, n);
+  const std::int64_t* const offsets = order.offsets.data();
+  for (const bool writes : {false, true}) {
+    std::int64_t ranges = 0;
+    std::int64_t hubs = 0;
+    std::int64_t splits = 0;
+    const auto add = [&](std::int64_t begin, std::int64_t end, std::int64_t first,
+                         std::int64_t last, std::int64_t split) {
+      if (writes)
+        order.ranges[ranges] = {begin, end, static_cast<std::int32_t>(first),
+                                static_cast<std::int32_t>(last), static_cast<std::int32_t>(split)};
+      ++ranges;
+    };
+    std::int64_t first = 0;  // of the range that grows
+    const auto end_range = [&](std::int64_t last) {
+      if (first < last) add(offsets[first], offsets[last], first, last, kNoSplit);
+      first = last;
+    };
+    for (std::int64_t n = 0; n < graph.nodes; ++n) {
+      const std::int64_t edges = offsets[n + 1] - offsets[n];
+      if (edges > kHubEdges) {
+        end_range(n);
+        if (writes)
+          order.hubs[hubs] = {static_cast<std::int32_t>(n),
+                              static_cast<std::int32_t>(ceil_div(edges, kHubEdges)),
+                              static_cast<std::int32_t>(splits), static_cast<std::int32_t>(ranges)};
         ++hubs;
-      });
-  order.ranges = Array<NodeRange>(graph.context->allocator, ranges);
-  order.hubs = Array<Hub>(graph.context->allocator, hubs);
-
-  NodeRange* range = order.ranges.data();
-  Hub* hub = order.hubs.data();
-  std::int32_t split = 0;
-  each_run(
-      graph, order,
-      [&](std::int64_t first, std::int64_t last) {
-        *range++ = {order.offsets[first], order.offsets[last], static_cast<std::int32_t>(first),
-                    static_cast<std::int32_t>(last), kNoSplit};
-      },
-      [&](std::int64_t n) {
-        const auto node = static_cast<std::int32_t>(n);
-        *hub++ = {node, static_cast<std::int32_t>(splits_of(order, n)), split,
-                  static_cast<std::int32_t>(range - order.ranges.data())};
-        for (std::int64_t e = order.offsets[n]; e < order.offsets[n + 1]; e += kHubEdges)
-          *range++ = {e, std::min(e + kHubEdges, order.offsets[n + 1]), node, node + 1, split++};
-      });
-  order.splits = split;
+        for (std::int64_t e = offsets[n]; e < offsets[n + 1]; e += kHubEdges)
+          add(e, std::min(e + kHubEdges, offsets[n + 1]), n, n + 1, splits++);
+        first = n + 1;
+      } else if (offsets[n + 1] - offsets[first] + n + 1 - first >= kRangeSize) {
+        end_range(n + 1);
+      }
+    }
+    end_range(graph.nodes);
+    if (writes) {
+      order.splits = splits;
+    } else {
+      order.ranges = Array<NodeRange>(graph.context->allocator, ranges);
+      order.hubs = Array<Hub>(graph.context->allocator, hubs);
+    }
+  }
 }
 
 }  // namespace

@@ -28,24 +28,29 @@ class NodeOutput {
   /// values: [heads][value features], padded; multiplies each head with its factor, in place.
   void write(std::int64_t node, Real* values, const Real* factors) const {
     // Data is read first: out may overwrite it.
-    const auto& [data, layout] = on_.step.data;
+    const auto& [data, data_layout] = on_.step.data;
     if (problem_.residual)
-      on_.kernels.numbers.read(layout.type, row_at(data, layout, 0, 0, node),
-                               layout.strides.feature, static_cast<std::size_t>(problem_.width),
-                               data_);
-    for (std::int64_t h = 0; !concat_ && h < problem_.heads; ++h) {
-      Real* const head = values + static_cast<std::size_t>(h) * padded_;
-      multiply(head, factors[h], head);
-    }
+      on_.kernels.numbers.read(data_layout.type, row_at(data, data_layout, 0, 0, node),
+                               data_layout.strides.feature,
+                               static_cast<std::size_t>(problem_.width), data_);
+    for (std::size_t h = 0; !concat_ && h < on_.heads; ++h)
+      multiply_values(values + h * padded_, factors[h], features_, values + h * padded_);
+    const Layout& layout = problem_.out;
+    const bool in_place = has_rows_of(kTypeOf<Real>, layout);
     for (std::int64_t h = 0; h < problem_.out_heads(); ++h) {
       const auto index = static_cast<std::size_t>(h);
-      write_row(row_at(on_.step.args.out, problem_.out, 0, h, node), data_ + index * features_,
-                [&](Real* to) {
-                  if (concat_) return multiply(values + index * padded_, factors[h], to);
-                  combine_heads(problem_.combine, values, problem_.heads,
-                                static_cast<std::int64_t>(padded_), problem_.value_features,
-                                static_cast<const Real*>(on_.step.args.head_weights), to);
-                });
+      std::byte* const out = row_at(on_.step.args.out, layout, 0, h, node);
+      Real* const to = in_place ? reinterpret_cast<Real*>(out) : row_;
+      if (concat_)
+        multiply_values(values + index * padded_, factors[h], features_, to);
+      else
+        combine_heads(problem_.combine, values, problem_.heads, static_cast<std::int64_t>(padded_),
+                      problem_.value_features, static_cast<const Real*>(on_.step.args.head_weights),
+                      to);
+      for (std::size_t x = 0; problem_.residual && x < features_; ++x)
+        to[x] += data_[index * features_ + x];
+      if (!in_place)
+        on_.kernels.numbers.write(layout.type, to, features_, out, layout.strides.feature);
     }
   }
 
@@ -88,22 +93,6 @@ class NodeOutput {
   }
 
  private:
-  /// compute(to) computes the row without the data that is added to it.
-  template <class Compute>
-  void write_row(std::byte* out, const Real* data, Compute&& compute) const {
-    const Layout& layout = problem_.out;
-    const bool in_place = has_rows_of(kTypeOf<Real>, layout);
-    Real* const to = in_place ? reinterpret_cast<Real*>(out) : row_;
-    compute(to);
-    for (std::size_t x = 0; problem_.residual && x < features_; ++x) to[x] += data[x];
-    if (!in_place)
-      on_.kernels.numbers.write(layout.type, to, features_, out, layout.strides.feature);
-  }
-
-  void multiply(const Real* from, Real factor, Real* to) const {
-    multiply_values(from, factor, features_, to);
-  }
-
   void write_edge(const Batch& batch, std::size_t edge, std::int64_t first, std::size_t heads,
                   const Real* weights) const {
     const Layout& layout = problem_.weights;
