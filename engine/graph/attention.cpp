@@ -1,4 +1,4 @@
-#include "engine/graph/node_products.hpp"
+#include "engine/graph/products.hpp"
 #include "engine/graph/splits.hpp"
 #include "engine/runtime/workspace.hpp"
 

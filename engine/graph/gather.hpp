@@ -51,6 +51,9 @@ class Gather {
   static std::int64_t padded(std::int64_t features) {
     return round_up(features, static_cast<std::int64_t>(RowKernels<Real>::feature_padding));
   }
+  static std::size_t padded_size(std::int64_t features) {
+    return static_cast<std::size_t>(padded(features));
+  }
   /// Whether a row is what kernels take for numbers, head by head; whether they can read it where
   /// it lies, in whatever type.
   static bool has_numbers(const Layout& layout, std::int64_t features) {

@@ -34,7 +34,8 @@ class NodeOutput {
                                data_layout.strides.feature,
                                static_cast<std::size_t>(problem_.width), data_);
     for (std::size_t h = 0; !concat_ && h < on_.heads; ++h)
-      multiply_values(values + h * padded_, factors[h], features_, values + h * padded_);
+      multiply_values(values + h * on_.value_features, factors[h], features_,
+                      values + h * on_.value_features);
     const Layout& layout = problem_.out;
     const bool in_place = has_rows_of(kTypeOf<Real>, layout);
     for (std::int64_t h = 0; h < problem_.out_heads(); ++h) {
@@ -42,11 +43,11 @@ class NodeOutput {
       std::byte* const out = row_at(on_.step.args.out, layout, 0, h, node);
       Real* const to = in_place ? reinterpret_cast<Real*>(out) : row_;
       if (concat_)
-        multiply_values(values + index * padded_, factors[h], features_, to);
+        multiply_values(values + index * on_.value_features, factors[h], features_, to);
       else
-        combine_heads(problem_.combine, values, problem_.heads, static_cast<std::int64_t>(padded_),
-                      problem_.value_features, static_cast<const Real*>(on_.step.args.head_weights),
-                      to);
+        combine_heads(problem_.combine, values, problem_.heads,
+                      static_cast<std::int64_t>(on_.value_features), problem_.value_features,
+                      static_cast<const Real*>(on_.step.args.head_weights), to);
       for (std::size_t x = 0; problem_.residual && x < features_; ++x)
         to[x] += data_[index * features_ + x];
       if (!in_place)
@@ -106,8 +107,6 @@ class NodeOutput {
   const GraphProblem& problem_ = on_.problem;
   const bool concat_ = problem_.combine == HEED_COMBINE_CONCAT;
   const std::size_t features_ = static_cast<std::size_t>(problem_.value_features);
-  const std::size_t padded_ =
-      static_cast<std::size_t>(Gather<Real>::padded(problem_.value_features));
   Real* const row_ = on_.buffer(&NodeSlab::row);
   Real* const data_ = on_.buffer(&NodeSlab::data);
 };

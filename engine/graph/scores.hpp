@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/graph/edge_matrix.hpp"
+#include "engine/graph/products.hpp"
 #include "engine/tensor/unit_rows.hpp"
 
 namespace heed {
@@ -68,9 +68,8 @@ class EdgeScores {
   Real own_scale() const { return own_scale_; }
   /// The batch's keys, and its edge data [edges][edge_width].
   const EdgeRows& rows() const { return keys_; }
-  EdgeRows edge_data() const { return consecutive_rows(edge_data_, edge_width_, 0); }
+  EdgeRows edge_data() const { return consecutive_rows(edge_data_, on_.edge_width, 0); }
   const Real* edge_numbers() const { return edge_data_; }
-  std::size_t edge_width() const { return edge_width_; }
 
   /// The operands that kernels of nodes need of a node and a batch of its edges, except gradients.
   /// Where scores are no products `slopes`, which have room for a batch, receive derivatives, if
@@ -84,7 +83,7 @@ class EdgeScores {
     edges.value_features = value_of.features();
     edges.edges = batch.edges;
     edges.heads = on_.heads;
-    edges.features = key_of_.features();
+    edges.features = on_.features;
     edges.scale = scale_;
     if (activates_) {
       activate_at_once(node, others, slopes, edges);
@@ -98,7 +97,7 @@ class EdgeScores {
   /// Finds the batch's keys and edge data, and copies them if need be.
   void begin_batch(const Batch& batch) {
     for (std::size_t e = 0; problem_.edge_width > 0 && e < batch.edges; ++e)
-      edge_data_of_.copy(side_.order.given(batch.edge(e)), edge_data_ + e * edge_width_);
+      on_.edge_data.copy(side_.order.given(batch.edge(e)), edge_data_ + e * on_.edge_width);
     if (problem_.divides_by_norms() || (activates_ && matrix_.given()))
       make_keys(batch);
     else
@@ -139,9 +138,8 @@ class EdgeScores {
   /// Weights of features times a factor, [heads][features], padded.
   void read_weights(Real factor, Real* to) const {
     const std::int64_t features = problem_.features;
-    const auto padded = static_cast<std::int64_t>(key_of_.features());
-    for (std::int64_t h = 0; h < problem_.heads; ++h, to += padded) {
-      std::fill_n(to, padded, Real{0});
+    for (std::int64_t h = 0; h < problem_.heads; ++h, to += on_.features) {
+      std::fill_n(to, on_.features, Real{0});
       for (std::int64_t x = 0; x < features; ++x)
         to[x] = given_ == nullptr ? factor : given_[h * features + x] * factor;
     }
@@ -151,7 +149,7 @@ class EdgeScores {
   /// rows, [heads][features], padded. `of_weights`, if given, grows by what the former have: one of
   /// each head's features.
   void leave_norms(std::int64_t node, Real* gradients, Real* of_weights) const {
-    const std::size_t features = key_of_.features();
+    const std::size_t features = on_.features;
     query_of_.copy(node, query_);
     for (std::size_t h = 0; h < on_.heads; ++h) {
       const double along = go_through_norm(kernels_, query_ + h * features, features,
@@ -168,8 +166,8 @@ class EdgeScores {
     EdgeRows rows = keys_.from_head(panel.first);
     rows.source += begin;
     kernels_.rows.activate(
-        rows, count, query_ + static_cast<std::size_t>(panel.first) * key_of_.features(),
-        panel.rows, key_of_.features(), problem_.template act<Real>(), activated_, slopes);
+        rows, count, query_ + static_cast<std::size_t>(panel.first) * on_.features, panel.rows,
+        on_.features, problem_.template act<Real>(), activated_, slopes);
     clear_padding(count * panel.rows, activated_);
     if (slopes != nullptr) clear_padding(count * panel.rows, slopes);
     return activated_;
@@ -195,13 +193,13 @@ class EdgeScores {
   }
 
   void multiply(const PanelRows& panel, const Batch& batch, Real* scores) const {
-    multiply_rows(kernels_, panel, keys_, batch.edges, query_, key_of_.features(), true, scores);
+    multiply_rows(kernels_, panel, keys_, batch.edges, query_, on_.features, true, scores);
     // From the other end every edge leads to a query of its own.
     if (side_.asked != nullptr)
-      add_edge_products(kernels_, side_.order, on_.heads, edge_width_, side_.asked, edge_data_,
+      add_edge_products(kernels_, side_.order, on_.heads, on_.edge_width, side_.asked, edge_data_,
                         panel, batch, scores);
     else if (matrix_.given())
-      multiply_rows(kernels_, panel, edge_data(), batch.edges, edge_query_, edge_width_, false,
+      multiply_rows(kernels_, panel, edge_data(), batch.edges, edge_query_, on_.edge_width, false,
                     scores);
     const bool weighted = problem_.divides_by_norms();
     if (!weighted && rest_of_scale_ == 1) return;
@@ -218,15 +216,14 @@ class EdgeScores {
   }
 
   void copy_unit_row(const Gather<Real>& of, std::int64_t row, Real factor, Real* to) const {
-    const std::size_t features = key_of_.features();
     of.copy(row, to);
-    for (std::int64_t h = 0; h < problem_.heads; ++h, to += features)
-      divide_by_norm(kernels_, to, features, static_cast<double>(factor), to);
+    for (std::int64_t h = 0; h < problem_.heads; ++h, to += on_.features)
+      divide_by_norm(kernels_, to, on_.features, static_cast<double>(factor), to);
   }
 
   /// Keys that are no rows as they are given: over their norms, or with what edge data adds.
   void make_keys(const Batch& batch) {
-    const std::size_t row = on_.heads * key_of_.features();
+    const std::size_t row = on_.heads * on_.features;
     for (std::size_t e = 0; e < batch.edges; ++e) {
       const std::int64_t other = side_.order.others[batch.edge(e)];
       Real* const to = side_.rows + e * row;
@@ -234,10 +231,10 @@ class EdgeScores {
         copy_unit_row(key_of_, other, Real{1}, to);
       } else {
         key_of_.copy(other, to);
-        matrix_.add_row(edge_data_ + e * edge_width_, to);
+        matrix_.add_row(edge_data_ + e * on_.edge_width, to);
       }
     }
-    keys_ = consecutive_rows(side_.rows, row, key_of_.features());
+    keys_ = consecutive_rows(side_.rows, row, on_.features);
   }
 
   /// Scores that are sums have a number for each head: rows of one head, that act() takes whole.
@@ -267,7 +264,7 @@ class EdgeScores {
   /// Rows that are infinite have NaN past their features, where they were multiplied with 0.
   void clear_padding(std::size_t rows, Real* values) const {
     const auto features = static_cast<std::size_t>(problem_.features);
-    const std::size_t padded = key_of_.features();
+    const std::size_t padded = on_.features;
     for (std::size_t r = 0; features < padded && r < rows; ++r)
       std::fill(values + r * padded + features, values + (r + 1) * padded, Real{0});
   }
@@ -276,7 +273,7 @@ class EdgeScores {
   /// summed.
   void score_activated(const PanelRows& panel, const Batch& batch, Real* scores) const {
     constexpr std::size_t kTogether = 16;
-    const std::size_t features = key_of_.features();
+    const std::size_t features = on_.features;
     for (std::size_t e = 0; e < batch.edges; e += kTogether) {
       const std::size_t count = std::min(kTogether, batch.edges - e);
       const Real* const rows = activate(panel, e, count);
@@ -322,9 +319,6 @@ class EdgeScores {
                                      nullptr};
   const Gather<Real> heads_of_key_{
       kernels_, heads_as_features(side_.other), 1, problem_.heads, side_.rows, true};
-  const Gather<Real> edge_data_of_{
-      kernels_, {on_.step.args.edge_data, problem_.edge_data}, 1, problem_.edge_width, nullptr};
-  const std::size_t edge_width_ = edge_data_of_.features();  ///< padded
   /// Queries, or keys, are multiplied with this, or weights of features.
   const Real factor_ =
       static_cast<Real>(problem_.query_scale(problem_.softcap > 0, problem_.log2_unit));

@@ -58,6 +58,12 @@ struct GraphThread {
   const heed_graph& graph = *step.plan.graph;
   const KernelTable<Real>& kernels = kernels_of<Real>(*step.plan.context->kernels);
   const std::size_t heads = static_cast<std::size_t>(problem.heads);
+  /// Padded.
+  const std::size_t features = Gather<Real>::padded_size(problem.features);
+  const std::size_t value_features = Gather<Real>::padded_size(problem.value_features);
+  const std::size_t edge_width = Gather<Real>::padded_size(problem.edge_width);
+  const Gather<Real> edge_data{
+      kernels, {step.args.edge_data, problem.edge_data}, 1, problem.edge_width, nullptr};
 
   Real* buffer(std::size_t NodeSlab::*offset) const {
     return at<Real>(slab, step.plan.slab.*offset);

@@ -1,5 +1,6 @@
-// Gradients of scores, a batch of edges and a panel of heads at a time, and what they add to the
-// sums of a node. Scores that are no products, <a, act(z)> with z = query + key + edge data, have
+// Gradients of scores, a batch of edges and a panel of heads at a time, and where they go: to the
+// sums of a node, to its edges' bias and data, and to sums of a range. Scores that are no products,
+// <a, act(z)> with z = query + key + edge data, have
 //
 //   of z              gradients of scores x a x derivatives of act(z)
 //   of query and key  sums over edges of these
@@ -52,6 +53,25 @@ class ScoreGradients {
     kernels_.panels.softmax_gradient(panel.vectors, scores, edges, kZeros, lse, delta, gradients_);
   }
 
+  /// Writes gradients of biased scores, summed over all heads where they share a bias.
+  void write_bias(const PanelRows& panel, const Batch& batch) const {
+    if (given_.grad_edge_bias == nullptr) return;
+    const auto factor = static_cast<Real>(1 / problem_.temperature);
+    for (std::size_t e = 0; e < batch.edges; ++e) {
+      const Real* const from = gradients_ + e * panel.pitch;
+      Real of_edge[kMaxPanel];
+      for (std::size_t h = 0; h < panel.rows; ++h) of_edge[h] = from[h] * factor;
+      if (!on_.plan.problem.sums_bias) {
+        write_bias(batch, e, panel.first, of_edge, panel.rows);
+        continue;
+      }
+      if (panel.first == 0) bias_sums_[e] = 0;
+      for (std::size_t h = 0; h < panel.rows; ++h) bias_sums_[e] += of_edge[h];
+      if (panel.first + static_cast<std::int64_t>(panel.rows) == problem_.heads)
+        write_bias(batch, e, 0, bias_sums_ + e, 1);
+    }
+  }
+
   /// Gradients become gradients of scores before the softcap, times the temperature; and with them
   /// the sums grow, of which finish() makes gradients of the node.
   void add(const PanelRows& panel, const Batch& batch, Real* sums) {
@@ -63,35 +83,46 @@ class ScoreGradients {
     add_panel_rows(panel, batch, slopes_, sums);
   }
 
-  /// Of the batch and panel that were just added, unless scores are products: `edge_rows`,
-  /// [edges][edge_width], unless nullptr, receive the gradients of edge data too.
+  /// Of the batch and panel that were just added, adds to the sums of a range, and the gradients
+  /// that heads pass on to the data of their edges, through keys and through values. `asked` is
+  /// W_edge_value times the gradients of heads, [heads][edge_width].
   void add_others(const PanelRows& panel, const Batch& batch, const RangeSums<Real>& sums,
-                  Real* edge_rows) const {
+                  const Real* probs, const Real* asked) const {
+    add_data(panel, batch, probs, asked);
     if (is_product_) return;
     if (sums.weights != nullptr) add_panel_rows(panel, batch, activated_, sums.weights);
-    if (!matrix_.given() || (sums.edge_keys == nullptr && edge_rows == nullptr)) return;
+    const bool of_data = given_.grad_edge_data != nullptr;
+    if (!matrix_.given() || (sums.edge_keys == nullptr && !of_data)) return;
     const auto first = static_cast<std::size_t>(panel.first) * features_;
     const std::size_t width = panel.rows * features_;
-    const std::size_t edge_width = matrix_.padded_width();
     for (std::size_t e = 0; e < batch.edges; ++e)
       for (std::size_t i = 0; i < width; ++i) {
         const Real gradient = gradients_[e * panel.pitch + i / features_];
         if (gradient != 0) slopes_[e * width + i] *= gradient * weights_[first + i];
       }
     const EdgeRows rows = consecutive_rows(slopes_, width, width);
-    for (std::int64_t c = 0; c < on_.forward.problem.edge_width; ++c) {
+    for (std::int64_t c = 0; c < problem_.edge_width; ++c) {
       if (sums.edge_keys != nullptr) {
         Real* const to = sums.edge_keys + static_cast<std::size_t>(c) * row_ + first;
         if (leaves_out_)
-          add_attended(panel, batch, scores_.edge_numbers() + c, edge_width, to);
+          add_attended(panel, batch, scores_.edge_numbers() + c, width_, to);
         else
-          kernels_.rows.edge_values(rows, batch.edges, scores_.edge_numbers() + c, edge_width, 1,
-                                    width, to, false);
+          kernels_.rows.edge_values(rows, batch.edges, scores_.edge_numbers() + c, width_, 1, width,
+                                    to, false);
       }
-      if (edge_rows != nullptr)
+      if (of_data)
         kernels_.rows.edge_scores(rows, batch.edges, matrix_.row(c) + first, 1, width, false,
-                                  edge_rows + c, edge_width);
+                                  data_rows_ + c, width_);
     }
+  }
+
+  /// Writes gradients of a batch's edge data, which all panels have added to.
+  void write_data(const Batch& batch) const {
+    const Layout& layout = on_.plan.problem.grad_edge_data;
+    for (std::size_t e = 0; given_.grad_edge_data != nullptr && e < batch.edges; ++e)
+      write_gradient(kernels_, layout, on_.step.adds(), data_rows_ + e * width_,
+                     problem_.edge_width, on_.buffer(&GraphBackwardSlab::rows),
+                     row_at(given_.grad_edge_data, layout, 0, 0, order_.given(batch.edge(e))));
   }
 
   /// Makes gradients of the node's sums, unless scores are products: of nothing, beside weights
@@ -105,6 +136,40 @@ class ScoreGradients {
 
  private:
   alignas(kAlignment) static constexpr Real kZeros[kMaxPanel] = {};
+
+  void write_bias(const Batch& batch, std::size_t e, std::int64_t first, Real* numbers,
+                  std::size_t heads) const {
+    Layout along = on_.plan.problem.grad_edge_bias;
+    along.strides.feature = along.strides.head;
+    Real buffer[kMaxPanel];
+    write_gradient(kernels_, along, on_.step.adds(), numbers, static_cast<std::int64_t>(heads),
+                   buffer,
+                   row_at(given_.grad_edge_bias, along, 0, first, order_.given(batch.edge(e))));
+  }
+
+  void add_data(const PanelRows& panel, const Batch& batch, const Real* probs,
+                const Real* asked) const {
+    if (given_.grad_edge_data == nullptr) return;
+    const auto unit = static_cast<double>(scores_.own_scale());
+    const double scale = problem_.scale / problem_.temperature;
+    const auto factor = static_cast<Real>(unit == 0 ? 0 : scale / unit);
+    const bool to_values = on_.step.args.attention.w_edge_value != nullptr;
+    const auto first = static_cast<std::size_t>(panel.first);
+    for (std::size_t e = 0; e < batch.edges; ++e) {
+      Real* const to = data_rows_ + e * width_;
+      if (panel.first == 0) std::fill_n(to, width_, Real{0});
+      for (std::size_t h = 0; h < panel.rows; ++h) {
+        if (scores_.leaves_out(e, h)) continue;
+        const auto grow = [&](bool given, Real weight, const Real* by) {
+          for (std::size_t c = 0; given && c < width_; ++c) to[c] += weight * by[c];
+        };
+        const std::size_t at = e * panel.pitch + h;
+        grow(is_product_ && matrix_.given(), gradients_[at] * factor,
+             scores_.edge_query() + (first + h) * width_);
+        grow(to_values, probs[at], asked + (first + h) * width_);
+      }
+    }
+  }
 
   /// What has no gradient adds nothing, whatever it holds: 0 * NaN is NaN.
   void leave_out(const PanelRows& panel, std::size_t edges) {
@@ -142,16 +207,19 @@ class ScoreGradients {
   const GraphBackwardThread<Real>& on_;
   const EdgeScores<Real>& scores_;
   const EdgeOrder& order_;
+  const heed_graph_attention_backward_args& given_ = on_.step.args.given;
+  const GraphProblem& problem_ = on_.forward.problem;
   const KernelTable<Real>& kernels_ = on_.forward.kernels;
-  const bool is_product_ = on_.forward.problem.is_product();
+  const bool is_product_ = problem_.is_product();
   const EdgeDropout<Real> dropout_{on_.step.forward};
   const EdgeMatrix<Real> matrix_{on_.forward, EdgeMatrix<Real>::kKeys};
-  const std::size_t features_ =
-      static_cast<std::size_t>(Gather<Real>::padded(on_.forward.problem.features));
+  const std::size_t features_ = on_.forward.features;
   const std::size_t row_ = on_.heads * features_;
+  const std::size_t width_ = on_.forward.edge_width;
   Real* const gradients_ = on_.buffer(&GraphBackwardSlab::gradients);
-  Real* const tanh_ =
-      on_.forward.problem.softcap == 0 ? nullptr : on_.buffer(&GraphBackwardSlab::tanh);
+  Real* const tanh_ = problem_.softcap == 0 ? nullptr : on_.buffer(&GraphBackwardSlab::tanh);
+  Real* const data_rows_ = on_.buffer(&GraphBackwardSlab::edge_rows);
+  Real* const bias_sums_ = on_.buffer(&GraphBackwardSlab::bias_sums);
   /// a, times what makes gradients of scores those of products.
   Real* const weights_ = on_.buffer(&GraphBackwardSlab::score_weights);
   Real* const slopes_ = on_.buffer(&GraphBackwardSlab::slopes);

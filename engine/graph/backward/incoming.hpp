@@ -14,7 +14,6 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/graph/backward/edges.hpp"
 #include "engine/graph/backward/gradients.hpp"
 #include "engine/graph/splits.hpp"
 #include "engine/tensor/heads.hpp"
@@ -70,7 +69,7 @@ class Incoming {
   }
 
  private:
-  std::size_t query_numbers() const { return heads_ * scores_.keys().features(); }
+  std::size_t query_numbers() const { return heads_ * on_.forward.features; }
   /// Sums go to those of a range, which begin `fresh` or go on.
   void begin_range(std::int64_t index, bool fresh) {
     const auto find = [&](auto*& sums, bool wanted, std::size_t offset, std::size_t numbers) {
@@ -86,7 +85,7 @@ class Incoming {
     find(of_range_.edge_keys, to.grad_w_edge_key != nullptr && !problem_.is_product(),
          plan_.space.edge_terms, query_numbers() * static_cast<std::size_t>(problem_.edge_width));
   }
-  std::size_t edge_numbers() const { return heads_ * matrix_.padded_width(); }
+  std::size_t edge_numbers() const { return heads_ * on_.forward.edge_width; }
 
   /// All of the above in one kernel, if it can be done so: delta is then the sum of probabilities
   /// times their gradients, which needs no results.
@@ -120,7 +119,7 @@ class Incoming {
     if (problem_.combine == HEED_COMBINE_CONCAT) return grad_of_.copy(node, grad_);
     std::copy_n(kept_grad(node), grad_numbers(), grad_);
   }
-  std::size_t grad_numbers() const { return heads_ * value_of_.features(); }
+  std::size_t grad_numbers() const { return heads_ * on_.forward.value_features; }
   Real* kept_grad(std::int64_t node) const {
     return step_.numbers_of<Real>(node, plan_.space.grad, grad_numbers());
   }
@@ -128,7 +127,7 @@ class Incoming {
   void finish_softmax(std::int64_t node, bool divided) {
     const Real* const factors = softmax_.finish_sums(divided);
     const SoftmaxState<Real>& state = softmax_.state();
-    const std::size_t features = value_of_.features();
+    const std::size_t features = on_.forward.value_features;
     for (std::size_t h = 0; h < heads_; ++h)
       multiply_values(state.values + h * features, factors[h], features,
                       state.values + h * features);
@@ -184,7 +183,7 @@ class Incoming {
   /// Spreads the gradient over heads through combine; kept, because edges are gone over from both
   /// ends.
   void spread(std::int64_t node, const Real* results) {
-    const std::size_t features = value_of_.features();
+    const std::size_t features = on_.forward.value_features;
     grad_of_.copy(node, row_);
     const auto* weights = static_cast<const Real*>(step_.args.attention.head_weights);
     if (problem_.combine == HEED_COMBINE_MEAN) {
@@ -222,7 +221,7 @@ class Incoming {
       values_ = value_of_.rows(graph_.others.data() + batch.begin, batch.edges);
       each_panel(kernels_, problem_.heads,
                  [&](const PanelRows& panel) { add_panel(panel, batch, again); });
-      edges_.write_data(batch);
+      gradients_.write_data(batch);
     });
   }
 
@@ -259,11 +258,11 @@ class Incoming {
 
   void add_panel(const PanelRows& panel, const Batch& batch, bool again) {
     const auto first = static_cast<std::size_t>(panel.first);
-    const std::size_t width = matrix_.padded_width();
+    const std::size_t width = on_.forward.edge_width;
     const EdgeRows data = scores_.edge_data();
     Real* const gradients = gradients_.gradients();
     if (!again) scores_.compute(panel, batch, probs_, gradients_.tanh());
-    multiply_rows(kernels_, panel, values_, batch.edges, grad_, value_of_.features(), true,
+    multiply_rows(kernels_, panel, values_, batch.edges, grad_, on_.forward.value_features, true,
                   gradients);
     if (matrix_.given())
       multiply_rows(kernels_, panel, data, batch.edges, edge_grad_, width, false, gradients);
@@ -275,14 +274,13 @@ class Incoming {
           probs_[e * panel.pitch + h] -= shift_[first + h];
       gradients_.compute(panel, batch.edges, probs_, lse_ + first, delta_ + first);
     }
-    edges_.write_bias(panel, batch, gradients);
+    gradients_.write_bias(panel, batch);
     gradients_.add(panel, batch, sums_);
     if (matrix_.given()) {
       gradients_.drop(panel, batch, probs_);
       scores_.add_rows(panel, batch, data, width, probs_, false, sums_ + plan_.sums.edge_values);
     }
-    edges_.add_data(panel, batch, gradients, probs_, edge_grad_);
-    gradients_.add_others(panel, batch, of_range_, edges_.rows());
+    gradients_.add_others(panel, batch, of_range_, probs_, edge_grad_);
     if (key_matrix_.given() && problem_.is_product())
       scores_.add_rows(panel, batch, data, width, gradients, false, sums_ + plan_.sums.edge_keys);
   }
@@ -322,12 +320,10 @@ class Incoming {
   NodeSoftmax<Real> softmax_{on_.forward, true};
   EdgeScores<Real>& scores_ = softmax_.scores();
   ScoreGradients<Real> gradients_{on_, scores_, graph_};
-  const EdgeGradients<Real> edges_{on_, scores_};
   RangeSums<Real> of_range_{};
   const Gather<Real> grad_of_{kernels_, step_.grad_out, problem_.out_heads(),
                               problem_.value_features, nullptr};
-  const Gather<Real> value_of_{kernels_, step_.forward.value, problem_.heads,
-                               problem_.value_features, on_.buffer(&GraphBackwardSlab::values)};
+  const Gather<Real>& value_of_ = softmax_.sums().rows();
   const EdgeMatrix<Real> matrix_{on_.forward, EdgeMatrix<Real>::kValues};
   const EdgeMatrix<Real> key_matrix_{on_.forward, EdgeMatrix<Real>::kKeys};
   const std::size_t heads_ = on_.heads;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "engine/graph/backward/step.hpp"
-#include "engine/graph/node_products.hpp"
+#include "engine/graph/products.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/projection/over_rows.hpp"
 
@@ -107,12 +107,21 @@ class MatrixGradients {
     void* to_bias;
   };
 
-  Projection projection(const void* w, const Matrix& matrix, std::size_t made,
-                        const MatmulPlan& over, const MatmulPlan& back, std::size_t sums, void* to,
-                        const Matrix& as, void* to_bias) const {
+  Projection projection(int index, const void* w, const Matrix& matrix, void* to, const Matrix& as,
+                        void* to_bias) const {
+    const GraphBackwardMatmuls& m = plan_.matmuls;
+    const bool value = index == 2;
     const std::int64_t head = matrix.out / problem_.heads;
     const Layout rows = {kTypeOf<Real>, sizeof(Real), {0, head, matrix.out, 1}};
-    return {w, matrix, {space_ + made, rows, false}, over, back, buffer(sums), to, as, to_bias};
+    return {w,
+            matrix,
+            {space_ + plan_.space.made[index], rows, false},
+            value ? m.w_values : m.w_keys,
+            value ? m.values : m.keys,
+            buffer(plan_.space.w[index]),
+            to,
+            as,
+            to_bias};
   }
 
   /// All heads of a node side by side.
@@ -217,15 +226,12 @@ class MatrixGradients {
   const RunThreads threads_ = {*plan_.context, plan_.workers, space_ + plan_.space.slabs,
                                plan_.space.slab_bytes};
   const Projection projections_[3] = {
-      projection(args_.attention.w_query, problem_.w_query, plan_.space.query, plan_.matmuls.w_keys,
-                 plan_.matmuls.keys, plan_.space.w_query, args_.given.grad_w_query,
+      projection(0, args_.attention.w_query, problem_.w_query, args_.given.grad_w_query,
                  plan_.problem.grad_w_query, args_.given.grad_b_query),
-      projection(args_.attention.w_key, problem_.w_key, plan_.space.key, plan_.matmuls.w_keys,
-                 plan_.matmuls.keys, plan_.space.w_key, args_.given.grad_w_key,
+      projection(1, args_.attention.w_key, problem_.w_key, args_.given.grad_w_key,
                  plan_.problem.grad_w_key, args_.given.grad_b_key),
-      projection(args_.attention.w_value, problem_.w_value, plan_.space.value,
-                 plan_.matmuls.w_values, plan_.matmuls.values, plan_.space.w_value,
-                 args_.given.grad_w_value, plan_.problem.grad_w_value, args_.given.grad_b_value)};
+      projection(2, args_.attention.w_value, problem_.w_value, args_.given.grad_w_value,
+                 plan_.problem.grad_w_value, args_.given.grad_b_value)};
 };
 
 }  // namespace heed

@@ -108,7 +108,7 @@ class Outgoing {
     scores_.compute(panel, batch, probs_, gradients_.tanh());
     multiply_rows(kernels_, panel, grads_, batch.edges, value_, features, true, gradients);
     if (asked_values_ != nullptr)
-      add_edge_products(kernels_, order_, on_.heads, scores_.edge_width(), asked_values_,
+      add_edge_products(kernels_, order_, on_.heads, on_.forward.edge_width, asked_values_,
                         scores_.edge_numbers(), panel, batch, gradients);
     gradients_.drop(panel, batch, gradients);
     subtract(panel, batch);

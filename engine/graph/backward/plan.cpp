@@ -47,20 +47,15 @@ GraphBackwardSpace lay_out_space(const heed_graph_attention_backward_plan& plan,
   space.score_sums = offsets.take(weights, 1, sizeof(double));
   space.splits =
       offsets.take(std::max(plan.graph->splits, outgoing.splits), plan.sums.numbers, s.number);
-  const bool made = !p.is_projected();
-  space.query = nodes(made ? 1 : 0, p.keys_width);
-  space.key = nodes(made ? 1 : 0, p.keys_width);
-  space.value = nodes(made ? 1 : 0, p.values_width);
-  for (std::size_t& grad_data : space.grad_data) grad_data = nodes(made ? 1 : 0, p.width);
-  const auto matrix = [&](bool used, Size in, Size out) {
-    return offsets.take(used ? in : Size(0), out, s.number);
-  };
-  const bool shared = p.inputs == HEED_GRAPH_SHARED;
-  space.w_query = matrix(shared, p.width, p.keys_width);
-  space.w_key = matrix(shared, p.width, p.keys_width);
-  space.w_value = matrix(shared, p.width, p.values_width);
-  space.w_edge_key = matrix(true, p.edge_width, p.keys_width);
-  space.w_edge_value = matrix(true, p.edge_width, p.values_width);
+  const std::int64_t widths[] = {p.keys_width, p.keys_width, p.values_width};
+  for (int i = 0; i < 3; ++i) {
+    space.made[i] = nodes(p.is_projected() ? 0 : 1, widths[i]);
+    space.w[i] = offsets.take(p.shares_matrices() ? p.width : 0, widths[i], s.number);
+  }
+  for (std::size_t& grad_data : space.grad_data)
+    grad_data = nodes(p.is_projected() ? 0 : 1, p.width);
+  space.w_edge_key = offsets.take(p.edge_width, p.keys_width, s.number);
+  space.w_edge_value = offsets.take(p.edge_width, p.values_width, s.number);
   const GraphBackwardMatmuls& m = plan.matmuls;
   space.slab_bytes = std::max({plan.attention.slab.bytes + plan.slab.bytes, m.w_keys.slab.bytes,
                                m.w_values.slab.bytes, m.keys.slab.bytes, m.values.slab.bytes,
@@ -90,7 +85,7 @@ void plan_products(heed_graph_attention_backward_plan& plan) {
     m.edge_keys = over_rows("desc.grad_w_edge_key", p.edge_width, p.features);
     m.edge_values = over_rows("desc.grad_w_edge_value", p.edge_width, p.value_features);
   }
-  if (p.inputs != HEED_GRAPH_SHARED) return;
+  if (!p.shares_matrices()) return;
   m.w_keys = over_rows("desc.grad_w_query", p.width, p.keys_width);
   m.w_values = over_rows("desc.grad_w_value", p.width, p.values_width);
   const auto product = [&](const char* field, std::int64_t in) {

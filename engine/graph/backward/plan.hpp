@@ -84,19 +84,15 @@ struct GraphBackwardSpace {
   std::size_t asked_values;  ///< [nodes][heads][edge_width] W_edge_value times grad
   std::size_t edge_keys;     ///< [nodes][heads][edge_width] as in NodeSums
   std::size_t edge_values;
-  std::size_t head_terms;   ///< [ranges] RangeSums of head weights
-  std::size_t head_sums;    ///< [heads] double, of these
-  std::size_t score_terms;  ///< [ranges] RangeSums of weights
-  std::size_t edge_terms;   ///< [ranges] RangeSums of W_edge_key
-  std::size_t score_sums;   ///< [heads][features] double, of score_terms
-  std::size_t splits;       ///< [splits] NodeSums
-  std::size_t query;        ///< [nodes][heads][features] gradients of projections
-  std::size_t key;
-  std::size_t value;
+  std::size_t head_terms;    ///< [ranges] RangeSums of head weights
+  std::size_t head_sums;     ///< [heads] double, of these
+  std::size_t score_terms;   ///< [ranges] RangeSums of weights
+  std::size_t edge_terms;    ///< [ranges] RangeSums of W_edge_key
+  std::size_t score_sums;    ///< [heads][features] double, of score_terms
+  std::size_t splits;        ///< [splits] NodeSums
+  std::size_t made[3];       ///< [nodes][heads][features] gradients of queries, keys and values
   std::size_t grad_data[2];  ///< [nodes][width] of a step, and of the one after it
-  std::size_t w_query;  ///< [width][heads][features] of all steps so far, if all nodes share it
-  std::size_t w_key;
-  std::size_t w_value;
+  std::size_t w[3];  ///< [width][heads][features] of all steps so far, if all nodes share them
   std::size_t w_edge_key;  ///< [heads][edge_width][features] likewise
   std::size_t w_edge_value;
   std::size_t slabs;  ///< [workers] NodeSlab and GraphBackwardSlab, or a product's slab

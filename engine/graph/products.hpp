@@ -1,0 +1,143 @@
+// Rows of nodes times matrices: one that edge data is multiplied with, and the nodes' own.
+#pragma once
+
+#include "engine/graph/step.hpp"
+
+namespace heed {
+
+/// A matrix that edge data is multiplied with, W_edge_key or W_edge_value, as nodes use it: once
+/// per node, not once per edge.
+template <class Real>
+class EdgeMatrix {
+ public:
+  /// Which matrix: it multiplies queries, or what becomes of values.
+  enum Of { kKeys, kValues };
+
+  EdgeMatrix(const GraphThread<Real>& on, Of of)
+      : on_(on), features_(of == kKeys ? on.features : on.value_features) {
+    const heed_graph_attention_args& args = on.step.args;
+    const GraphSpace& space = on.step.plan.space;
+    if ((of == kKeys ? args.w_edge_key : args.w_edge_value) != nullptr)
+      numbers_ = at<Real>(on.step.workspace, of == kKeys ? space.w_edge_key : space.w_edge_value);
+  }
+
+  bool given() const { return numbers_ != nullptr; }
+  /// Row c of all heads, [heads][features].
+  const Real* row(std::int64_t c) const { return numbers_ + static_cast<std::size_t>(c) * row_; }
+
+  /// to[h][c] = <row c of head h, rows[h]>: <q, W^T f> = <W q, f>. rows is [heads][features].
+  void ask(const Real* rows, Real* to) const {
+    each_panel(on_.kernels, on_.problem.heads, [&](const PanelRows& panel) {
+      each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
+        multiply_rows(on_.kernels, panel, lines, count, rows, features_, true,
+                      products_ + c * panel.pitch);
+      });
+      Real* row = to + static_cast<std::size_t>(panel.first) * on_.edge_width;
+      for (std::size_t h = 0; h < panel.rows; ++h, row += on_.edge_width) {
+        std::fill_n(row, on_.edge_width, Real{0});
+        for (std::size_t c = 0; c < width_; ++c) row[c] = products_[c * panel.pitch + h];
+      }
+    });
+  }
+
+  /// to[h] += the sum over c of sums[h][c] times row c of head h, for the panel's heads: the sum of
+  /// p (W^T f) = W^T (sum of p f). `sums` is [heads][edge_width], padded.
+  void add(const PanelRows& panel, const Real* sums, Real* to) const {
+    const Real* from = sums + static_cast<std::size_t>(panel.first) * on_.edge_width;
+    for (std::size_t h = 0; h < panel.rows; ++h, from += on_.edge_width)
+      for (std::size_t c = 0; c < width_; ++c) products_[c * panel.pitch + h] = from[c];
+    each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
+      sum_rows(on_.kernels, panel, lines.from_head(panel.first), count, products_ + c * panel.pitch,
+               features_, false, to);
+    });
+  }
+
+  /// to[h][x] += the sum over c of data[c] times row c of head h.
+  void add_row(const Real* data, Real* to) const {
+    each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
+      on_.kernels.rows.edge_values(lines, count, data + c, 1, 1, row_, to, false);
+    });
+  }
+
+ private:
+  /// Calls function(c, lines, count) for the lines [c, c + count) of the matrix.
+  template <class Function>
+  void each_lines(Function&& function) const {
+    each_batch(0, on_.problem.edge_width, [&](const Batch& b) {
+      function(static_cast<std::size_t>(b.begin), consecutive_rows(row(b.begin), row_, features_),
+               b.edges);
+    });
+  }
+
+  const GraphThread<Real>& on_;
+  const std::size_t features_;
+  const std::size_t row_ = on_.heads * features_;
+  const std::size_t width_ = static_cast<std::size_t>(on_.problem.edge_width);
+  Real* const products_ = on_.buffer(&NodeSlab::products);  ///< [edge_width][kMaxPanel]
+  const Real* numbers_ = nullptr;  ///< [edge_width][heads][features], padded; nullptr: no matrix
+};
+
+/// Rows times matrices of their own, one for each node. They are read once, so that all that counts
+/// is to read them as they lie: by rows if features out are side by side, else by columns.
+template <class Real>
+class NodeProducts {
+ public:
+  /// The slab is the thread's.
+  NodeProducts(const heed_graph_attention_plan& plan, std::byte* slab)
+      : kernels_(kernels_of<Real>(*plan.context->kernels)),
+        rows_(at<Real>(slab, plan.slab.matrix)),
+        product_(at<Real>(slab, plan.slab.projected)) {}
+
+  /// A row times the node's matrix. `row` is padded; the result, too, is the next one's.
+  const Real* multiply(std::int64_t node, const Matrix& matrix, const void* numbers,
+                       const Real* row) const {
+    const Strides& s = matrix.layout.strides;
+    const std::byte* const begin = row_at(numbers, matrix.layout, node, 0, 0);
+    if (magnitude(s.feature) <= magnitude(s.row)) {
+      add_rows(begin, matrix, row);
+    } else {
+      multiply_columns(begin, matrix, row);
+    }
+    return product_;
+  }
+
+ private:
+  /// product[j] = sum over i of row[i] * row i [j] of the matrix.
+  void add_rows(const std::byte* begin, const Matrix& matrix, const Real* row) const {
+    const Strides& s = matrix.layout.strides;
+    each_line(begin, matrix.layout, s.row, s.feature, matrix.in, matrix.out,
+              [&](const Batch& batch, const EdgeRows& rows, std::size_t width) {
+                kernels_.rows.edge_values(rows, batch.edges, row + batch.begin, 1, 1, width,
+                                          product_, batch.begin == 0);
+              });
+  }
+
+  /// product[j] = <column j, row>.
+  void multiply_columns(const std::byte* begin, const Matrix& matrix, const Real* row) const {
+    const Strides& s = matrix.layout.strides;
+    each_line(begin, matrix.layout, s.feature, s.row, matrix.out, matrix.in,
+              [&](const Batch& batch, const EdgeRows& columns, std::size_t width) {
+                kernels_.rows.edge_scores(columns, batch.edges, row, 1, width, true,
+                                          product_ + batch.begin, 1);
+              });
+  }
+
+  /// Calls function(batch, lines, their width) for all `count` lines of a matrix, `step` apart.
+  template <class Function>
+  void each_line(const std::byte* begin, const Layout& layout, std::int64_t step,
+                 std::int64_t within, std::int64_t count, std::int64_t width,
+                 Function&& function) const {
+    const Layout lines = {layout.type, layout.bytes, {0, 0, step, within}};
+    each_batch(0, count, [&](const Batch& batch) {
+      const Tensor some = {begin + batch.begin * step * layout.bytes, lines};
+      const Gather<Real> gather(kernels_, some, 1, width, rows_);
+      function(batch, gather.rows(kConsecutive.row, batch.edges), gather.features());
+    });
+  }
+
+  const KernelTable<Real>& kernels_;
+  Real* const rows_;
+  Real* const product_;
+};
+
+}  // namespace heed
