@@ -52,7 +52,7 @@ heed_status heed_graph_describe(const heed_graph* graph, heed_graph_info* info) 
     known.edges_given = g.edges_given;
     known.isolated = g.isolated;
     known.most = g.most;
-    known.bytes = heed::bytes_of(g);
+    known.bytes = g.all_bytes();
     known.source_nodes = g.source_nodes;
     heed::write_struct(info, known, "info");
   });

@@ -49,19 +49,6 @@ class Nodes {
   NodeSoftmax<Real> softmax_{on_};
 };
 
-/// Calls function(nodes, task) for so many tasks, shared out among threads.
-template <class Function>
-void share_out_nodes(const GraphStep& step, std::size_t count, std::int64_t per_claim,
-                     Function&& function) {
-  share_out(step.threads(step.plan.workers), count, per_claim,
-            [&](std::int64_t begin, std::int64_t end, std::byte* slab) {
-              with_real(step.plan.problem.float64, [&](auto real) {
-                Nodes<decltype(real)> nodes(step, slab);
-                for (std::int64_t i = begin; i < end; ++i) function(nodes, i);
-              });
-            });
-}
-
 /// Data times matrices of the nodes' own.
 template <class Real>
 void project_nodes(const GraphStep& step, const Matmul (&products)[3]) {
@@ -119,21 +106,23 @@ void project(GraphStep& step) {
 
 void run_step(const GraphStep& step) {
   const heed_graph& graph = *step.plan.graph;
+  const RunThreads threads = step.threads(step.plan.workers);
   const std::int64_t per_claim = step.plan.ranges_per_claim;
-  share_out_nodes(step, graph.ranges.size(), per_claim,
-                  [&](auto& nodes, std::int64_t i) { nodes.attend(graph.ranges[i]); });
-  share_out_nodes(step, graph.hubs.size(), 1,
-                  [&](auto& nodes, std::int64_t i) { nodes.merge(graph.hubs[i]); });
-  if (!step.wants_weights()) return;
-  if (graph.hubs.size() > 0)
-    share_out_nodes(step, graph.ranges.size(), per_claim,
-                    [&](auto& nodes, std::int64_t i) { nodes.recompute_weights(graph.ranges[i]); });
-  clear_removed(step.plan, step.args.weights, step.plan.problem.weights, step.plan.problem.heads,
-                1);
+  with_real(step.plan.problem.float64, [&](auto real) {
+    using Work = Nodes<decltype(real)>;
+    share_out(threads, step, graph.ranges, per_claim, &Work::attend);
+    share_out(threads, step, graph.hubs, 1, &Work::merge);
+    if (step.wants_weights() && graph.hubs.size() > 0)
+      share_out(threads, step, graph.ranges, per_claim, &Work::recompute_weights);
+  });
+  if (step.last)
+    clear_removed(step.plan, step.args.weights, step.plan.problem.weights, step.plan.problem.heads,
+                  1);
 }
 
 void clear_removed(const heed_graph_attention_plan& plan, void* to, const Layout& layout,
                    std::int64_t heads, std::int64_t features) {
+  if (to == nullptr) return;
   const heed_graph& graph = *plan.graph;
   const Threads& threads = plan.context->threads;
   each_range(threads, Ranges::of(threads, graph.edges_given - graph.edges),

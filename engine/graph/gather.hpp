@@ -73,17 +73,9 @@ class Gather {
         tensor_(tensor),
         heads_(heads),
         features_(features),
-        padded_(padded(features)),
         in_place_(numbers ? has_numbers(tensor.layout, features)
                           : in_place(tensor.layout, features)),
-        side_by_side_(tensor.layout.strides.feature == 1 && padded_ == features &&
-                      (tensor.layout.strides.head == features || heads == 1)),
         buffer_(buffer) {
-    const bool one_run = tensor.layout.strides.head == features;
-    runs_ = one_run ? 1 : heads;
-    run_bytes_ = (one_run ? heads : 1) * features * tensor.layout.bytes;
-    ahead_ = std::clamp<std::int64_t>(kBytesAhead / std::max<std::int64_t>(runs_ * run_bytes_, 1),
-                                      2, kSourcesAhead);
     const auto& [type, bytes, strides] = tensor.layout;
     rows_ =
         in_place_
@@ -177,14 +169,17 @@ class Gather {
   Tensor tensor_;
   std::int64_t heads_;
   std::int64_t features_;
-  std::int64_t padded_;
+  std::int64_t padded_ = padded(features_);
   bool in_place_;
-  bool side_by_side_;  ///< all values of a row, without padding
+  bool one_run_ = tensor_.layout.strides.head == features_;  ///< heads lie side by side
+  bool side_by_side_ = tensor_.layout.strides.feature == 1 && padded_ == features_ &&
+                       (one_run_ || heads_ == 1);  ///< all values of a row, without padding
   Real* buffer_;
-  EdgeRows rows_;      ///< without their sources where they are read where they lie
-  std::int64_t runs_;  ///< stretches of memory that a row is made of
-  std::int64_t run_bytes_;
-  std::int64_t ahead_;
+  EdgeRows rows_;  ///< without their sources where they are read where they lie
+  std::int64_t runs_ = one_run_ ? 1 : heads_;  ///< stretches of memory that a row is made of
+  std::int64_t run_bytes_ = heads_ / runs_ * features_ * tensor_.layout.bytes;
+  std::int64_t ahead_ = std::clamp<std::int64_t>(
+      kBytesAhead / std::max<std::int64_t>(runs_ * run_bytes_, 1), 2, kSourcesAhead);
 };
 
 /// Row `row` of a tensor that is written, if its heads lie there as [heads][padded features] of

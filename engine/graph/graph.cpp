@@ -119,10 +119,6 @@ heed_graph* make_graph(const heed_context& context, const heed_graph_desc& desc)
   return graph;
 }
 
-std::size_t bytes_of(const heed_graph& graph) {
-  return sizeof graph + graph.bytes() + graph.outgoing.bytes();
-}
-
 void share(const heed_graph& graph) noexcept {
   graph.owners.fetch_add(1, std::memory_order_relaxed);
 }

@@ -82,6 +82,8 @@ struct heed_graph : heed::EdgeOrder {
 
   /// How many nodes edges may lead from.
   std::int64_t sources() const { return source_nodes > 0 ? source_nodes : nodes; }
+  /// Memory that the graph holds.
+  std::size_t all_bytes() const { return sizeof *this + bytes() + outgoing.bytes(); }
 };
 
 namespace heed {
@@ -101,9 +103,6 @@ void sort_edges(heed_graph& graph, const heed_graph_desc& desc);
 
 /// Sorts the edges of a graph by source too.
 void sort_outgoing(heed_graph& graph);
-
-/// Bytes that the graph holds.
-std::size_t bytes_of(const heed_graph& graph);
 
 void share(const heed_graph& graph) noexcept;
 /// Gives up one owner's share; the last one destroys the graph.

@@ -77,12 +77,6 @@ void plan_projections(heed_graph_attention_plan& plan) {
   plan.matmuls.values = planned("desc.w_value", p.values_width);
 }
 
-double bytes_per_edge(const heed_graph_attention_plan& plan) {
-  const GraphProblem& p = plan.problem;
-  return static_cast<double>(p.keys_width) * static_cast<double>(plan.key.bytes) +
-         static_cast<double>(p.values_width) * static_cast<double>(plan.value.bytes);
-}
-
 /// Decides how ranges are handed out.
 void plan_claims(heed_graph_attention_plan& plan) {
   const auto ranges = static_cast<std::int64_t>(plan.graph->ranges.size());
@@ -172,7 +166,10 @@ heed_graph_attention_plan make_plan(const heed_context& context, const heed_grap
     place_projections(plan);
     plan_projections(plan);
   }
-  plan.gathered_bytes = bytes_per_edge(plan) * static_cast<double>(graph.edges);
+  const double bytes_per_edge =
+      static_cast<double>(problem.keys_width) * static_cast<double>(plan.key.bytes) +
+      static_cast<double>(problem.values_width) * static_cast<double>(plan.value.bytes);
+  plan.gathered_bytes = bytes_per_edge * static_cast<double>(graph.edges);
   plan_claims(plan);
   const GraphSizes sizes = sizes_of(plan);
   plan.slab = NodeSlab{{{sizes, {}}}};

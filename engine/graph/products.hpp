@@ -27,10 +27,9 @@ class EdgeMatrix {
 
   /// to[h][c] = <row c of head h, rows[h]>: <q, W^T f> = <W q, f>. rows is [heads][features].
   void ask(const Real* rows, Real* to) const {
-    each_panel(on_.kernels, on_.problem.heads, [&](const PanelRows& panel) {
+    on_.each_panel([&](const PanelRows& panel) {
       each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
-        multiply_rows(on_.kernels, panel, lines, count, rows, features_, true,
-                      products_ + c * panel.pitch);
+        on_.multiply_rows(panel, lines, count, rows, features_, true, products_ + c * panel.pitch);
       });
       Real* row = to + static_cast<std::size_t>(panel.first) * on_.edge_width;
       for (std::size_t h = 0; h < panel.rows; ++h, row += on_.edge_width) {
@@ -47,8 +46,8 @@ class EdgeMatrix {
     for (std::size_t h = 0; h < panel.rows; ++h, from += on_.edge_width)
       for (std::size_t c = 0; c < width_; ++c) products_[c * panel.pitch + h] = from[c];
     each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
-      sum_rows(on_.kernels, panel, lines.from_head(panel.first), count, products_ + c * panel.pitch,
-               features_, false, to);
+      on_.sum_rows(panel, lines.from_head(panel.first), count, products_ + c * panel.pitch,
+                   features_, false, to);
     });
   }
 

@@ -28,26 +28,9 @@ Real power_of_two(Real factor) {
   return factor == 0 || !std::isfinite(factor) ? factor : std::ldexp(Real{1}, std::ilogb(factor));
 }
 
-/// scores[e][h] += <edge data of e, asked[the node that e leads to][h]>, both of edge_width
-/// numbers, added up as if the node asked.
-template <class Real>
-void add_edge_products(const KernelTable<Real>& kernels, const EdgeOrder& order, std::size_t heads,
-                       std::size_t edge_width, const Real* asked, const Real* edge_data,
-                       const PanelRows& panel, const Batch& batch, Real* scores) {
-  for (std::size_t e = 0; e < batch.edges; ++e, edge_data += edge_width, scores += panel.pitch) {
-    const auto node = static_cast<std::size_t>(order.others[batch.edge(e)]);
-    multiply_rows(kernels, panel, consecutive_rows(edge_data, edge_width, 0), 1,
-                  asked + node * heads * edge_width, edge_width, false, scores);
-  }
-}
-
 template <class Real>
 class EdgeScores {
  public:
-  /// Destinations with their incoming edges.
-  explicit EdgeScores(const GraphThread<Real>& on, bool same_bits = false)
-      : EdgeScores(on, {on.graph, on.step.query, on.step.key, on.buffer(&NodeSlab::keys), nullptr,
-                        same_bits}) {}
   EdgeScores(const GraphThread<Real>& on, const EdgeSide<Real>& side) : on_(on), side_(side) {
     if (activates_) read_weights(factor_, weights_);
     for (std::size_t h = 0; problem_.divides_by_norms() && h < on_.heads; ++h)
@@ -55,6 +38,7 @@ class EdgeScores {
   }
 
   const Gather<Real>& keys() const { return key_of_; }
+  const EdgeMatrix<Real>& matrix() const { return matrix_; }
 
   /// Fetches the node's query, and multiplies W_edge_key with it.
   void begin_node(std::int64_t node) const {
@@ -128,8 +112,8 @@ class EdgeScores {
   /// that are not finite do not reach the sums.
   void add_rows(const PanelRows& panel, const Batch& batch, const EdgeRows& rows,
                 std::size_t features, const Real* weights, bool fresh, Real* sums) const {
-    sum_rows(kernels_, panel, attended(rows, panel, batch.edges, features), batch.edges, weights,
-             features, fresh, sums);
+    on_.sum_rows(panel, attended(rows, panel, batch.edges, features), batch.edges, weights,
+                 features, fresh, sums);
   }
   bool leaves_out(std::size_t edge, std::size_t head) const {
     return leaves_out_ && bias_[head * kBatch + edge] == -std::numeric_limits<Real>::infinity();
@@ -193,14 +177,13 @@ class EdgeScores {
   }
 
   void multiply(const PanelRows& panel, const Batch& batch, Real* scores) const {
-    multiply_rows(kernels_, panel, keys_, batch.edges, query_, on_.features, true, scores);
+    on_.multiply_rows(panel, keys_, batch.edges, query_, on_.features, true, scores);
     // From the other end every edge leads to a query of its own.
     if (side_.asked != nullptr)
-      add_edge_products(kernels_, side_.order, on_.heads, on_.edge_width, side_.asked, edge_data_,
-                        panel, batch, scores);
+      on_.add_edge_products(side_.order, side_.asked, edge_data_, panel, batch, scores);
     else if (matrix_.given())
-      multiply_rows(kernels_, panel, edge_data(), batch.edges, edge_query_, on_.edge_width, false,
-                    scores);
+      on_.multiply_rows(panel, edge_data(), batch.edges, edge_query_, on_.edge_width, false,
+                        scores);
     const bool weighted = problem_.divides_by_norms();
     if (!weighted && rest_of_scale_ == 1) return;
     const Real* const weights = weights_ + panel.first;

@@ -24,113 +24,48 @@ struct SoftmaxState {
   Real* edge_data;       ///< weighted edge data, [heads][edge_width], padded
 };
 
-/// Weighted sums over the edges of a node, in the thread's slab.
-template <class Real>
-class EdgeSums {
- public:
-  explicit EdgeSums(const GraphThread<Real>& on) : on_(on) {}
-
-  const Gather<Real>& rows() const { return value_of_; }
-
-  /// Calls function(sums, their features) for those of a SoftmaxState that there are.
-  template <class Function>
-  void each(Function&& function) const {
-    function(&SoftmaxState<Real>::values, on_.value_features);
-    if (matrix_.given()) function(&SoftmaxState<Real>::edge_data, on_.edge_width);
-  }
-
-  void clear() const {
-    each([&](auto sums, std::size_t features) {
-      std::fill_n(state_.*sums, on_.heads * features, Real{0});
-    });
-  }
-
-  /// Finds the batch's values, and copies them if need be.
-  void begin_batch(const Batch& batch) {
-    rows_ = value_of_.rows(on_.graph.others.data() + batch.begin, batch.edges);
-  }
-
-  /// Adds weight times value. Where the scores leave an edge out for a head, values that are not
-  /// finite do not reach the sums. The first batch of a node is `fresh`.
-  void add(const PanelRows& panel, const Batch& batch, const EdgeScores<Real>& scores,
-           const Real* weights, bool fresh) const {
-    scores.add_rows(panel, batch, rows_, on_.value_features, weights, fresh, state_.values);
-    if (matrix_.given())
-      scores.add_rows(panel, batch, scores.edge_data(), on_.edge_width, weights, fresh,
-                      state_.edge_data);
-  }
-
-  /// Multiplies the sums of the panel's heads by their factors.
-  void rescale(const PanelRows& panel, const Real* factors) const {
-    each([&](auto sums, std::size_t features) {
-      Real* of_head = state_.*sums + static_cast<std::size_t>(panel.first) * features;
-      for (std::size_t h = 0; h < panel.rows; ++h, of_head += features)
-        for (std::size_t x = 0; x < features; ++x) of_head[x] *= factors[h];
-    });
-  }
-
-  /// Sets the sums of one head to the values of one edge, with weight 1.
-  void take(std::size_t head, std::int64_t edge) const {
-    const auto& [data, layout] = on_.step.value;
-    on_.kernels.numbers.read(
-        layout.type,
-        row_at(data, layout, 0, static_cast<std::int64_t>(head), on_.graph.others[edge]),
-        layout.strides.feature, static_cast<std::size_t>(on_.problem.value_features),
-        state_.values + head * on_.value_features);
-    if (matrix_.given())
-      on_.edge_data.copy(on_.graph.given(edge), state_.edge_data + head * on_.edge_width);
-  }
-
-  /// Once per node: adds what edge data adds to values, for heads whose weights have a sum: the sum
-  /// of p (v + W^T f) is the sum of p v, plus W^T (the sum of p f).
-  void add_edge_values() const {
-    if (!matrix_.given()) return;
-    each_panel(on_.kernels, on_.problem.heads, [&](const PanelRows& panel) {
-      const Real* const weights = state_.row_sum + panel.first;
-      if (std::find(weights, weights + panel.rows, Real{0}) == weights + panel.rows)
-        return matrix_.add(panel, state_.edge_data, state_.values);
-      for (std::size_t h = 0; h < panel.rows; ++h)
-        if (weights[h] != 0)
-          matrix_.add({panel.first + static_cast<std::int64_t>(h), 1, 1, 1}, state_.edge_data,
-                      state_.values);
-    });
-  }
-
- private:
-  const GraphThread<Real>& on_;
-  const SoftmaxState<Real> state_{on_.step.plan.slab, on_.slab};
-  const Gather<Real> value_of_{on_.kernels, on_.step.value, on_.problem.heads,
-                               on_.problem.value_features, on_.buffer(&NodeSlab::value_rows)};
-  const EdgeMatrix<Real> matrix_{on_, EdgeMatrix<Real>::kValues};
-  EdgeRows rows_{};
-};
-
+/// In the thread's slab.
 template <class Real>
 class NodeSoftmax {
  public:
   /// `same_bits`: see EdgeSide.
   explicit NodeSoftmax(const GraphThread<Real>& on, bool same_bits = false)
-      : on_(on), scores_(on, same_bits) {
+      : on_(on),
+        scores_(on, {on.graph, on.step.query, on.step.key, on.buffer(&NodeSlab::keys), nullptr,
+                     same_bits}) {
     // Lanes without a head stay finite: their scores begin at 0, and probabilities are at most 2^8.
     std::fill_n(probs_, kBatch * kMaxPanel, Real{0});
     forget();
   }
 
   const SoftmaxState<Real>& state() const { return state_; }
-  const EdgeSums<Real>& sums() const { return sums_; }
   EdgeScores<Real>& scores() { return scores_; }
+  const Gather<Real>& values() const { return value_of_; }
+  const EdgeMatrix<Real>& matrix() const { return matrix_; }
+
+  /// Calls function(sums, their features) for the sums that there are, members of a SoftmaxState.
+  template <class Function>
+  void each_sum(Function&& function) const {
+    function(&SoftmaxState<Real>::values, on_.value_features);
+    if (matrix_.given()) function(&SoftmaxState<Real>::edge_data, on_.edge_width);
+  }
+
+  void clear_sums() const {
+    each_sum([&](auto sums, std::size_t features) {
+      std::fill_n(state_.*sums, on_.heads * features, Real{0});
+    });
+  }
 
   /// Prefetches the rows of a later batch's worth of edges in one go. Most rows begin in a page
   /// whose address has to be looked up, and look-ups overlap only if they follow each other
   /// closely.
   [[gnu::always_inline]] void prefetch(const Batch& batch) const {
     const Gather<Real>& keys = scores_.keys();
-    const Gather<Real>& values = sums_.rows();
     const std::int32_t* const source = on_.graph.others.data() + batch.begin + keys.ahead();
-    const bool one_row = keys.is(values);
+    const bool one_row = keys.is(value_of_);
     for (std::size_t e = 0; e < batch.edges; ++e) {
       keys.prefetch(source[e]);
-      if (!one_row) values.prefetch(source[e]);
+      if (!one_row) value_of_.prefetch(source[e]);
     }
   }
 
@@ -139,7 +74,7 @@ class NodeSoftmax {
     const Batch batch = {begin, static_cast<std::size_t>(end - begin)};
     if (at_once_ == nullptr || batch.edges == 0 || batch.edges > kBatch) return false;
     prefetch(batch);
-    const NodeEdges<Real> edges = scores_.at_once(node, batch, sums_.rows());
+    const NodeEdges<Real> edges = scores_.at_once(node, batch, value_of_);
     Real* const out = output_.in_place(node);
     Real* const weights = on_.step.wants_weights() ? weights_ : nullptr;
     if (!at_once_->attend_node(edges, state_.row_max, state_.row_sum,
@@ -158,14 +93,16 @@ class NodeSoftmax {
   /// once, because these are all its edges and they fit one batch.
   void attend(std::int64_t node, std::int64_t begin, std::int64_t end, bool write_weights) {
     forget();
-    if (begin == end || problem_.hard) sums_.clear();
+    if (begin == end || problem_.hard) clear_sums();
     if (begin == end) return;
     scores_.begin_node(node);
     each_batch(begin, end, [&](const Batch& batch) {
       prefetch(batch);
       scores_.begin_batch(batch);
-      if (!problem_.hard) sums_.begin_batch(batch);
-      each_panel(kernels_, problem_.heads, [&](const PanelRows& panel) {
+      EdgeRows values{};
+      if (!problem_.hard)
+        values = value_of_.rows(on_.graph.others.data() + batch.begin, batch.edges);
+      on_.each_panel([&](const PanelRows& panel) {
         scores_.compute(panel, batch, probs_);
         if (problem_.hard)
           return argmax(panel.first)
@@ -175,7 +112,10 @@ class NodeSoftmax {
         if (write_weights)
           output_.write_weights(panel, batch, probs_, state_.row_sum + panel.first);
         dropout_.apply(panel, batch, on_.graph, 1, probs_);
-        sums_.add(panel, batch, scores_, probs_, fresh);
+        scores_.add_rows(panel, batch, values, on_.value_features, probs_, fresh, state_.values);
+        if (matrix_.given())
+          scores_.add_rows(panel, batch, scores_.edge_data(), on_.edge_width, probs_, fresh,
+                           state_.edge_data);
       });
     });
   }
@@ -196,9 +136,9 @@ class NodeSoftmax {
     output_.write(node, state_.values, factors);
     if (on_.step.wants_lse()) output_.write_lse(node, state_.row_max, state_.row_sum);
   }
-  /// Adds what edge data adds, and returns the factors of the sums, [heads].
+  /// Adds what edge data adds to values, and returns the factors of these sums, [heads].
   const Real* finish_sums(bool divided) const {
-    sums_.add_edge_values();
+    if (matrix_.given()) add_edge_values();
     for (std::size_t h = 0; h < on_.heads; ++h) {
       const Real sum = state_.row_sum[h];
       factors_[h] = (divided && sum != 0 ? Real{1} : inverse_of(sum)) / dropout_.kept();
@@ -212,7 +152,7 @@ class NodeSoftmax {
     each_batch(begin, end, [&](const Batch& batch) {
       if (problem_.hard) return output_.write_chosen(batch, state_.chosen);
       scores_.begin_batch(batch);
-      each_panel(kernels_, problem_.heads, [&](const PanelRows& panel) {
+      on_.each_panel([&](const PanelRows& panel) {
         alignas(kAlignment) Real unused[kMaxPanel] = {};
         scores_.compute(panel, batch, probs_);
         kernels_.panels.exponentials(panel.vectors, probs_, batch.edges,
@@ -235,7 +175,25 @@ class NodeSoftmax {
     Real factors[kMaxPanel];
     for (std::size_t h = 0; h < panel.rows; ++h) factors[h] = before[h] - row_max[h];
     kernels_.numbers.exp2(factors, factors, panel.rows);
-    sums_.rescale(panel, factors);
+    each_sum([&](auto sums, std::size_t features) {
+      Real* of_head = state_.*sums + static_cast<std::size_t>(panel.first) * features;
+      for (std::size_t h = 0; h < panel.rows; ++h, of_head += features)
+        for (std::size_t x = 0; x < features; ++x) of_head[x] *= factors[h];
+    });
+  }
+
+  /// For heads whose weights have a sum: the sum of p (v + W^T f) is the sum of p v, plus W^T (the
+  /// sum of p f).
+  void add_edge_values() const {
+    on_.each_panel([&](const PanelRows& panel) {
+      const Real* const weights = state_.row_sum + panel.first;
+      if (std::find(weights, weights + panel.rows, Real{0}) == weights + panel.rows)
+        return matrix_.add(panel, state_.edge_data, state_.values);
+      for (std::size_t h = 0; h < panel.rows; ++h)
+        if (weights[h] != 0)
+          matrix_.add({panel.first + static_cast<std::int64_t>(h), 1, 1, 1}, state_.edge_data,
+                      state_.values);
+    });
   }
 
   /// The heads from `first` on, with edges for keys.
@@ -245,14 +203,21 @@ class NodeSoftmax {
 
   /// Gives the chosen edge all the weight.
   void take_chosen() const {
+    const auto& [data, layout] = on_.step.value;
     for (std::size_t h = 0; h < on_.heads; ++h) {
       const std::int64_t edge = argmax(0).chosen(h);
+      Real* const values = state_.values + h * on_.value_features;
       state_.chosen[h] = edge;
       state_.row_sum[h] = edge == kNoKey ? Real{0} : Real{1};
-      if (edge >= 0) sums_.take(h, edge);
       if (edge == kNotANumber)
-        std::fill_n(state_.values + h * on_.value_features, on_.value_features,
-                    std::numeric_limits<Real>::quiet_NaN());
+        std::fill_n(values, on_.value_features, std::numeric_limits<Real>::quiet_NaN());
+      if (edge < 0) continue;
+      kernels_.numbers.read(
+          layout.type,
+          row_at(data, layout, 0, static_cast<std::int64_t>(h), on_.graph.others[edge]),
+          layout.strides.feature, static_cast<std::size_t>(problem_.value_features), values);
+      if (matrix_.given())
+        on_.edge_data.copy(on_.graph.given(edge), state_.edge_data + h * on_.edge_width);
     }
   }
 
@@ -262,7 +227,9 @@ class NodeSoftmax {
   const NodeKernels<Real>* const at_once_ = node_kernels_of<Real>(on_.step);
   EdgeScores<Real> scores_;
   const SoftmaxState<Real> state_{on_.step.plan.slab, on_.slab};
-  EdgeSums<Real> sums_{on_};
+  const Gather<Real> value_of_{kernels_, on_.step.value, problem_.heads, problem_.value_features,
+                               on_.buffer(&NodeSlab::value_rows)};
+  const EdgeMatrix<Real> matrix_{on_, EdgeMatrix<Real>::kValues};
   const EdgeDropout<Real> dropout_{on_.step};
   const NodeOutput<Real> output_{on_};
   Real* const probs_ = on_.buffer(&NodeSlab::scores);

@@ -38,7 +38,7 @@ void attend_split(const GraphStep& step, const NodeRange& range, NodeSoftmax<Rea
   const Split<Real> to(step, range.split);
   copy_softmax<Real>(p, from, to);
   if (p.hard) return;
-  softmax.sums().each([&](auto sums, std::size_t features) {
+  softmax.each_sum([&](auto sums, std::size_t features) {
     for (std::size_t h = 0; h < static_cast<std::size_t>(p.heads); ++h)
       multiply_values(from.*sums + h * features, inverse_of(from.row_sum[h]), features,
                       to.*sums + h * features);
@@ -57,7 +57,7 @@ void merge_splits(const GraphStep& step, const Hub& hub, const NodeSoftmax<Real>
   softmax.forget();
   if (step.plan.problem.hard) {
     // The highest score of all splits; of equal ones the lowest edge's.
-    softmax.sums().clear();
+    softmax.clear_sums();
     for (std::int64_t k = 0; k < hub.splits; ++k)
       for (std::int64_t h = 0; h < heads; ++h) {
         const Real score = split(k).row_max[h];
@@ -80,7 +80,7 @@ void merge_splits(const GraphStep& step, const Hub& hub, const NodeSoftmax<Real>
       sum += std::exp(lse);
     }
     to.row_sum[h] = static_cast<Real>(sum);
-    softmax.sums().each([&](auto sums, std::size_t size) {
+    softmax.each_sum([&](auto sums, std::size_t size) {
       const auto features = static_cast<std::int64_t>(size);
       merge_results(
           static_cast<std::size_t>(hub.splits), features,

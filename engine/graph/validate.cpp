@@ -16,19 +16,16 @@ void check_sizes(const heed_graph_attention_desc& desc) {
   check_size("steps", desc.steps, 1);
 }
 
-/// A size that must be 0 if no tensor has it, and must not be otherwise.
-void check_needed(const char* field, std::int64_t value, bool needed, const char* when) {
-  if (needed && value == 0) refuse("desc.%s is 0; it must be at least 1 with %s", field, when);
-  if (!needed && value != 0)
-    refuse("desc.%s is %lld; it must be 0 without %s", field, lld(value), when);
-}
-
 void check_options(const heed_graph_attention_desc& desc) {
   check_choice("inputs", desc.inputs, "a heed_graph_inputs", HEED_GRAPH_PER_NODE);
   check_choice("combine", desc.combine, "a heed_combine for graphs", HEED_COMBINE_MAX);
   check_choice("residual", desc.residual, "a switch", 1);
   const bool data = desc.inputs != HEED_GRAPH_PROJECTED || desc.residual != 0;
-  check_needed("width", desc.width, data, "desc.inputs 1 or 2 or desc.residual");
+  if (data && desc.width == 0)
+    refuse("desc.width is 0; it must be at least 1 with desc.inputs 1 or 2 or desc.residual");
+  if (!data && desc.width != 0)
+    refuse("desc.width is %lld; it must be 0 without desc.inputs 1 or 2 or desc.residual",
+           lld(desc.width));
   if (desc.inputs != HEED_GRAPH_SHARED && desc.bias_dtype != 0)
     refuse("desc.bias_dtype is %u; it must be 0 unless desc.inputs is HEED_GRAPH_SHARED (1)",
            desc.bias_dtype);
@@ -87,7 +84,7 @@ GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& 
   p.float64 = desc.out.dtype == HEED_DTYPE_F64;
   p.nodes = graph.nodes;
   p.sources = graph.sources();
-  if (graph.source_nodes > 0 && p.inputs != HEED_GRAPH_PROJECTED)
+  if (graph.source_nodes > 0 && !p.is_projected())
     refuse(
         "desc.inputs is %u; it must be HEED_GRAPH_PROJECTED (0) for a graph with source_nodes, "
         "%lld",

@@ -33,40 +33,21 @@ class GraphBackward {
   }
 
  private:
-  /// Calls function(nodes, task) for so many tasks, shared out among threads, where `nodes` are
-  /// Incoming or Outgoing.
-  template <class Nodes, class Function>
-  void share_out_nodes(const GraphBackwardStep& step, std::size_t count, std::int64_t per_claim,
-                       Function&& function) const {
-    share_out(threads_, count, per_claim,
-              [&](std::int64_t begin, std::int64_t end, std::byte* slab) {
-                Nodes nodes(step, slab);
-                for (std::int64_t i = begin; i < end; ++i) function(nodes, i);
-              });
-  }
-
   void differentiate(const GraphBackwardStep& step) const {
     using In = Incoming<Real>;
     using Out = Outgoing<Real>;
     const EdgeOrder& incoming = *plan_.graph;
     const EdgeOrder& outgoing = plan_.graph->outgoing;
     const std::int64_t per_claim = plan_.attention.ranges_per_claim;
-    share_out_nodes<In>(step, incoming.ranges.size(), per_claim,
-                        [&](In& in, std::int64_t i) { in.differentiate(incoming.ranges[i], i); });
+    share_out(threads_, step, incoming.ranges, per_claim, &In::differentiate);
     if (incoming.hubs.size() > 0) {
-      share_out_nodes<In>(step, incoming.hubs.size(), 1,
-                          [&](In& in, std::int64_t i) { in.merge(incoming.hubs[i]); });
-      share_out_nodes<In>(step, incoming.ranges.size(), per_claim, [&](In& in, std::int64_t i) {
-        in.differentiate_split(incoming.ranges[i], i);
-      });
-      share_out_nodes<In>(step, incoming.hubs.size(), 1,
-                          [&](In& in, std::int64_t i) { in.sum(incoming.hubs[i]); });
+      share_out(threads_, step, incoming.hubs, 1, &In::merge);
+      share_out(threads_, step, incoming.ranges, per_claim, &In::differentiate_split);
+      share_out(threads_, step, incoming.hubs, 1, &In::sum);
     }
     if (step.key.data == nullptr && step.value.data == nullptr) return;
-    share_out_nodes<Out>(step, outgoing.ranges.size(), plan_.outgoing_per_claim,
-                         [&](Out& out, std::int64_t i) { out.differentiate(outgoing.ranges[i]); });
-    share_out_nodes<Out>(step, outgoing.hubs.size(), 1,
-                         [&](Out& out, std::int64_t i) { out.sum(outgoing.hubs[i]); });
+    share_out(threads_, step, outgoing.ranges, plan_.outgoing_per_claim, &Out::differentiate);
+    share_out(threads_, step, outgoing.hubs, 1, &Out::sum);
   }
 
   // ---- Steps ----
@@ -99,16 +80,18 @@ class GraphBackward {
     const GraphBackwardProblem& p = plan_.problem;
     const GraphStep forward = forward_step(args_.attention, t);
     const bool projected = problem_.is_projected();
-    const auto target = [&](int projection, void* data, const Layout& layout) {
-      return projected ? GradientTarget{data, layout, p.accumulate} : matrices_.made(projection);
+    const auto target = [&](int projection, void* data, const Layout& layout,
+                            std::int64_t features) {
+      return projected ? GradientTarget{data, layout, features, p.accumulate}
+                       : matrices_.made(projection);
     };
     const GraphBackwardStep step = {plan_,
                                     args_,
                                     forward,
                                     grad,
-                                    target(0, to.grad_query, p.grad_query),
-                                    target(1, to.grad_key, p.grad_key),
-                                    target(2, to.grad_value, p.grad_value),
+                                    target(0, to.grad_query, p.grad_query, problem_.features),
+                                    target(1, to.grad_key, p.grad_key, problem_.features),
+                                    target(2, to.grad_value, p.grad_value, problem_.value_features),
                                     t + 1 == problem_.steps};
     differentiate(step);
     if (to.grad_head_weights != nullptr)
@@ -140,14 +123,13 @@ class GraphBackward {
   }
 
   void clear_removed() const {
-    if (plan_.problem.accumulate) return;
-    const auto clear = [&](void* to, const Layout& layout, std::int64_t heads,
-                           std::int64_t features) {
-      if (to != nullptr) heed::clear_removed(plan_.attention, to, layout, heads, features);
-    };
-    clear(args_.given.grad_edge_bias, plan_.problem.grad_edge_bias,
-          plan_.problem.sums_bias ? 1 : problem_.heads, 1);
-    clear(args_.given.grad_edge_data, plan_.problem.grad_edge_data, 1, problem_.edge_width);
+    const heed_graph_attention_backward_args& to = args_.given;
+    const GraphBackwardProblem& p = plan_.problem;
+    if (p.accumulate) return;
+    heed::clear_removed(plan_.attention, to.grad_edge_bias, p.grad_edge_bias,
+                        p.sums_bias ? 1 : problem_.heads, 1);
+    heed::clear_removed(plan_.attention, to.grad_edge_data, p.grad_edge_data, 1,
+                        problem_.edge_width);
   }
 
   // ---- Weights of heads and of scores: sums over ranges and steps, in their order ----

@@ -57,18 +57,24 @@ class ScoreGradients {
   void write_bias(const PanelRows& panel, const Batch& batch) const {
     if (given_.grad_edge_bias == nullptr) return;
     const auto factor = static_cast<Real>(1 / problem_.temperature);
+    const bool shared = on_.plan.problem.sums_bias;
+    const bool last = panel.first + static_cast<std::int64_t>(panel.rows) == problem_.heads;
+    Layout along = on_.plan.problem.grad_edge_bias;
+    along.strides.feature = along.strides.head;
     for (std::size_t e = 0; e < batch.edges; ++e) {
-      const Real* const from = gradients_ + e * panel.pitch;
       Real of_edge[kMaxPanel];
-      for (std::size_t h = 0; h < panel.rows; ++h) of_edge[h] = from[h] * factor;
-      if (!on_.plan.problem.sums_bias) {
-        write_bias(batch, e, panel.first, of_edge, panel.rows);
-        continue;
+      for (std::size_t h = 0; h < panel.rows; ++h)
+        of_edge[h] = gradients_[e * panel.pitch + h] * factor;
+      if (shared) {
+        if (panel.first == 0) bias_sums_[e] = 0;
+        for (std::size_t h = 0; h < panel.rows; ++h) bias_sums_[e] += of_edge[h];
+        if (!last) continue;
       }
-      if (panel.first == 0) bias_sums_[e] = 0;
-      for (std::size_t h = 0; h < panel.rows; ++h) bias_sums_[e] += of_edge[h];
-      if (panel.first + static_cast<std::int64_t>(panel.rows) == problem_.heads)
-        write_bias(batch, e, 0, bias_sums_ + e, 1);
+      Real buffer[kMaxPanel];
+      write_gradient(kernels_, along, on_.back.adds(), shared ? bias_sums_ + e : of_edge,
+                     shared ? 1 : static_cast<std::int64_t>(panel.rows), buffer,
+                     row_at(given_.grad_edge_bias, along, 0, shared ? 0 : panel.first,
+                            order_.given(batch.edge(e))));
     }
   }
 
@@ -120,7 +126,7 @@ class ScoreGradients {
   void write_data(const Batch& batch) const {
     const Layout& layout = on_.plan.problem.grad_edge_data;
     for (std::size_t e = 0; given_.grad_edge_data != nullptr && e < batch.edges; ++e)
-      write_gradient(kernels_, layout, on_.step.adds(), data_rows_ + e * width_,
+      write_gradient(kernels_, layout, on_.back.adds(), data_rows_ + e * width_,
                      problem_.edge_width, on_.buffer(&GraphBackwardSlab::rows),
                      row_at(given_.grad_edge_data, layout, 0, 0, order_.given(batch.edge(e))));
   }
@@ -137,23 +143,13 @@ class ScoreGradients {
  private:
   alignas(kAlignment) static constexpr Real kZeros[kMaxPanel] = {};
 
-  void write_bias(const Batch& batch, std::size_t e, std::int64_t first, Real* numbers,
-                  std::size_t heads) const {
-    Layout along = on_.plan.problem.grad_edge_bias;
-    along.strides.feature = along.strides.head;
-    Real buffer[kMaxPanel];
-    write_gradient(kernels_, along, on_.step.adds(), numbers, static_cast<std::int64_t>(heads),
-                   buffer,
-                   row_at(given_.grad_edge_bias, along, 0, first, order_.given(batch.edge(e))));
-  }
-
   void add_data(const PanelRows& panel, const Batch& batch, const Real* probs,
                 const Real* asked) const {
     if (given_.grad_edge_data == nullptr) return;
     const auto unit = static_cast<double>(scores_.own_scale());
     const double scale = problem_.scale / problem_.temperature;
     const auto factor = static_cast<Real>(unit == 0 ? 0 : scale / unit);
-    const bool to_values = on_.step.args.attention.w_edge_value != nullptr;
+    const bool to_values = on_.back.args.attention.w_edge_value != nullptr;
     const auto first = static_cast<std::size_t>(panel.first);
     for (std::size_t e = 0; e < batch.edges; ++e) {
       Real* const to = data_rows_ + e * width_;
@@ -200,22 +196,22 @@ class ScoreGradients {
   /// sums[h] += gradients x rows, [edges][panel's heads][features].
   void add_panel_rows(const PanelRows& panel, const Batch& batch, const Real* rows,
                       Real* sums) const {
-    sum_rows(kernels_, panel, consecutive_rows(rows, panel.rows * features_, features_),
-             batch.edges, gradients_, features_, false, sums);
+    on_.sum_rows(panel, consecutive_rows(rows, panel.rows * features_, features_), batch.edges,
+                 gradients_, features_, false, sums);
   }
 
   const GraphBackwardThread<Real>& on_;
   const EdgeScores<Real>& scores_;
   const EdgeOrder& order_;
-  const heed_graph_attention_backward_args& given_ = on_.step.args.given;
-  const GraphProblem& problem_ = on_.forward.problem;
-  const KernelTable<Real>& kernels_ = on_.forward.kernels;
+  const heed_graph_attention_backward_args& given_ = on_.back.args.given;
+  const GraphProblem& problem_ = on_.problem;
+  const KernelTable<Real>& kernels_ = on_.kernels;
   const bool is_product_ = problem_.is_product();
-  const EdgeDropout<Real> dropout_{on_.step.forward};
-  const EdgeMatrix<Real> matrix_{on_.forward, EdgeMatrix<Real>::kKeys};
-  const std::size_t features_ = on_.forward.features;
+  const EdgeDropout<Real> dropout_{on_.back.forward};
+  const EdgeMatrix<Real>& matrix_ = scores_.matrix();
+  const std::size_t features_ = on_.features;
   const std::size_t row_ = on_.heads * features_;
-  const std::size_t width_ = on_.forward.edge_width;
+  const std::size_t width_ = on_.edge_width;
   Real* const gradients_ = on_.buffer(&GraphBackwardSlab::gradients);
   Real* const tanh_ = problem_.softcap == 0 ? nullptr : on_.buffer(&GraphBackwardSlab::tanh);
   Real* const data_rows_ = on_.buffer(&GraphBackwardSlab::edge_rows);

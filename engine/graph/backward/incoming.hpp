@@ -30,12 +30,12 @@ class Incoming {
     std::fill_n(delta_, padded, Real{0});
   }
 
-  void differentiate(const NodeRange& range, std::int64_t index) {
-    begin_range(index, true);
+  void differentiate(const NodeRange& range) {
+    begin_range(index_of(range), true);
     if (range.split != kNoSplit) return attend_split(step_.forward, range, softmax_);
     for (std::int64_t n = range.first; n < range.last; ++n) {
-      const std::int64_t begin = graph_.offsets[n];
-      const std::int64_t end = graph_.offsets[n + 1];
+      const std::int64_t begin = on_.graph.offsets[n];
+      const std::int64_t end = on_.graph.offsets[n + 1];
       if (differentiate_at_once(n, begin, end)) continue;
       softmax_.attend(n, begin, end, false);
       finish_softmax(n, false);
@@ -51,25 +51,26 @@ class Incoming {
     finish_softmax(hub.node, true);
   }
 
-  void differentiate_split(const NodeRange& range, std::int64_t index) {
+  void differentiate_split(const NodeRange& range) {
     if (range.split == kNoSplit) return;
-    begin_range(index, false);
+    begin_range(index_of(range), false);
     read_grad(range.first);
     recall(range.first);
     scores_.begin_node(range.first);
     begin_node(range.first);
     add_edges(range.begin, range.end, false);
-    std::copy_n(sums_, plan_.sums.numbers, on_.split_sums(range.split));
+    std::copy_n(sums_, on_.plan.sums.numbers, on_.split_sums(range.split));
   }
 
   void sum(const Hub& hub) {
-    on_.sum_splits(hub, plan_.sums.numbers, sums_);
+    on_.sum_splits(hub, on_.plan.sums.numbers, sums_);
     begin_range(hub.first_range, false);
     finish(hub.node);
   }
 
  private:
-  std::size_t query_numbers() const { return heads_ * on_.forward.features; }
+  std::int64_t index_of(const NodeRange& range) const { return &range - on_.graph.ranges.data(); }
+  std::size_t query_numbers() const { return on_.heads * on_.features; }
   /// Sums go to those of a range, which begin `fresh` or go on.
   void begin_range(std::int64_t index, bool fresh) {
     const auto find = [&](auto*& sums, bool wanted, std::size_t offset, std::size_t numbers) {
@@ -78,14 +79,15 @@ class Incoming {
       if (wanted && fresh) std::fill_n(sums, numbers, Sum{0});
     };
     const heed_graph_attention_backward_args& to = step_.args.given;
-    find(of_range_.head_weights, problem_.combine == HEED_COMBINE_WEIGHTED, plan_.space.head_terms,
-         heads_);
-    find(of_range_.weights, to.grad_score_weights != nullptr, plan_.space.score_terms,
+    find(of_range_.head_weights, problem_.combine == HEED_COMBINE_WEIGHTED,
+         on_.plan.space.head_terms, on_.heads);
+    find(of_range_.weights, to.grad_score_weights != nullptr, on_.plan.space.score_terms,
          query_numbers());
     find(of_range_.edge_keys, to.grad_w_edge_key != nullptr && !problem_.is_product(),
-         plan_.space.edge_terms, query_numbers() * static_cast<std::size_t>(problem_.edge_width));
+         on_.plan.space.edge_terms,
+         query_numbers() * static_cast<std::size_t>(problem_.edge_width));
   }
-  std::size_t edge_numbers() const { return heads_ * on_.forward.edge_width; }
+  std::size_t edge_numbers() const { return on_.heads * on_.edge_width; }
 
   /// All of the above in one kernel, if it can be done so: delta is then the sum of probabilities
   /// times their gradients, which needs no results.
@@ -98,17 +100,17 @@ class Incoming {
     grad_of_.prefetch_own(node);
     Real* const stored = on_.stats(node);
     const bool of_lse = step_.last && step_.args.given.grad_lse != nullptr;
-    for (std::size_t h = 0; of_lse && h < heads_; ++h)
+    for (std::size_t h = 0; of_lse && h < on_.heads; ++h)
       delta_[h] = grad_lse(node, static_cast<std::int64_t>(h));
-    Real* const to = step_.query.in_place<Real>(problem_.heads, problem_.features, node);
+    Real* const to = step_.query.in_place<Real>(problem_.heads, node);
     Real* const of_weights = of_range_.weights == nullptr ? nullptr : row_;
     Real* const of_query = to != nullptr ? to : sums_;
     if (!at_once_->node_gradient(edges, gradients_.factor(), of_lse ? delta_ : nullptr, stored,
-                                 stored + heads_, of_query, of_weights))
+                                 stored + on_.heads, of_query, of_weights))
       return false;
     if (of_weights != nullptr) add_values(of_weights, query_numbers(), of_range_.weights);
     gradients_.finish(of_query);
-    if (to == nullptr) on_.write(step_.query, node, problem_.features, sums_, Real{1});
+    if (to == nullptr) on_.write(step_.query, node, sums_, Real{1});
     return true;
   }
 
@@ -119,16 +121,16 @@ class Incoming {
     if (problem_.combine == HEED_COMBINE_CONCAT) return grad_of_.copy(node, grad_);
     std::copy_n(kept_grad(node), grad_numbers(), grad_);
   }
-  std::size_t grad_numbers() const { return heads_ * on_.forward.value_features; }
+  std::size_t grad_numbers() const { return on_.heads * on_.value_features; }
   Real* kept_grad(std::int64_t node) const {
-    return step_.numbers_of<Real>(node, plan_.space.grad, grad_numbers());
+    return step_.numbers_of<Real>(node, on_.plan.space.grad, grad_numbers());
   }
 
   void finish_softmax(std::int64_t node, bool divided) {
     const Real* const factors = softmax_.finish_sums(divided);
     const SoftmaxState<Real>& state = softmax_.state();
-    const std::size_t features = on_.forward.value_features;
-    for (std::size_t h = 0; h < heads_; ++h)
+    const std::size_t features = on_.value_features;
+    for (std::size_t h = 0; h < on_.heads; ++h)
       multiply_values(state.values + h * features, factors[h], features,
                       state.values + h * features);
     if (problem_.combine == HEED_COMBINE_CONCAT)
@@ -136,21 +138,21 @@ class Incoming {
     else
       spread(node, state.values);
     Real* const stored = on_.stats(node);
-    kernels_.rows.edge_scores(consecutive_rows(state.values, 0, features), 1, grad_, heads_,
-                              features, true, stored + heads_, heads_);
-    for (std::size_t h = 0; h < heads_; ++h) {
+    kernels_.rows.edge_scores(consecutive_rows(state.values, 0, features), 1, grad_, on_.heads,
+                              features, true, stored + on_.heads, on_.heads);
+    for (std::size_t h = 0; h < on_.heads; ++h) {
       stored[h] = log2_sum_exp(state.row_max[h], state.row_sum[h], on_.lse_rest(node)[h]);
-      const Real delta = stored[heads_ + h] - grad_lse(node, static_cast<std::int64_t>(h));
-      stored[heads_ + h] = state.row_sum[h] == 0 ? Real{0} : delta;
+      const Real delta = stored[on_.heads + h] - grad_lse(node, static_cast<std::int64_t>(h));
+      stored[on_.heads + h] = state.row_sum[h] == 0 ? Real{0} : delta;
     }
     recall(node);
   }
 
   void recall(std::int64_t node) {
     const Real* const stored = on_.stats(node);
-    std::copy_n(stored + heads_, heads_, delta_);
+    std::copy_n(stored + on_.heads, on_.heads, delta_);
     const Real* const rest = on_.lse_rest(node);
-    for (std::size_t h = 0; h < heads_; ++h) {
+    for (std::size_t h = 0; h < on_.heads; ++h) {
       const bool far = is_far(stored[h]);
       shift_[h] = far ? stored[h] : Real{0};
       lse_[h] = far ? rest[h] : stored[h];
@@ -173,7 +175,7 @@ class Incoming {
 
   Real grad_lse(std::int64_t node, std::int64_t head) const {
     if (!step_.last || step_.args.given.grad_lse == nullptr) return 0;
-    const Layout& layout = plan_.problem.grad_lse;
+    const Layout& layout = on_.plan.problem.grad_lse;
     Real gradient = 0;
     kernels_.numbers.read(layout.type, row_at(step_.args.given.grad_lse, layout, 0, head, node), 1,
                           1, &gradient);
@@ -183,18 +185,18 @@ class Incoming {
   /// Spreads the gradient over heads through combine; kept, because edges are gone over from both
   /// ends.
   void spread(std::int64_t node, const Real* results) {
-    const std::size_t features = on_.forward.value_features;
+    const std::size_t features = on_.value_features;
     grad_of_.copy(node, row_);
     const auto* weights = static_cast<const Real*>(step_.args.attention.head_weights);
     if (problem_.combine == HEED_COMBINE_MEAN) {
-      Real* const shares = on_.forward.buffer(&NodeSlab::factors);
-      std::fill_n(shares, heads_, 1 / static_cast<Real>(problem_.heads));
+      Real* const shares = on_.buffer(&NodeSlab::factors);
+      std::fill_n(shares, on_.heads, 1 / static_cast<Real>(problem_.heads));
       weights = shares;
     }
     const auto width = static_cast<std::int64_t>(features);
     split_gradient(problem_.combine == HEED_COMBINE_MAX ? HEED_COMBINE_MAX : HEED_COMBINE_WEIGHTED,
                    row_, results, problem_.heads, width, width, weights, grad_);
-    for (std::size_t h = 0; of_range_.head_weights != nullptr && h < heads_; ++h)
+    for (std::size_t h = 0; of_range_.head_weights != nullptr && h < on_.heads; ++h)
       of_range_.head_weights[h] +=
           kernels_.numbers.inner_product(row_, results + h * features, features);
     std::copy_n(grad_, grad_numbers(), kept_grad(node));
@@ -202,13 +204,13 @@ class Incoming {
 
   /// The query is the latest.
   void begin_node(std::int64_t node) {
-    std::fill_n(sums_, plan_.sums.numbers, Real{0});
+    std::fill_n(sums_, on_.plan.sums.numbers, Real{0});
     if (problem_.edge_width == 0) return;
     if (key_matrix_.given() && problem_.is_product())
-      keep(scores_.edge_query(), Real{1}, plan_.space.asked_keys, node);
+      keep(scores_.edge_query(), Real{1}, on_.plan.space.asked_keys, node);
     if (!matrix_.given()) return;
     matrix_.ask(grad_, edge_grad_);
-    keep(edge_grad_, Real{1}, plan_.space.asked_values, node);
+    keep(edge_grad_, Real{1}, on_.plan.space.asked_values, node);
   }
 
   // ---- Edges ----
@@ -218,17 +220,16 @@ class Incoming {
   void add_edges(std::int64_t begin, std::int64_t end, bool again) {
     each_batch(begin, end, [&](const Batch& batch) {
       if (!again) scores_.begin_batch(batch);
-      values_ = value_of_.rows(graph_.others.data() + batch.begin, batch.edges);
-      each_panel(kernels_, problem_.heads,
-                 [&](const PanelRows& panel) { add_panel(panel, batch, again); });
+      values_ = value_of_.rows(on_.graph.others.data() + batch.begin, batch.edges);
+      on_.each_panel([&](const PanelRows& panel) { add_panel(panel, batch, again); });
       gradients_.write_data(batch);
     });
   }
 
   bool in_one_batch(std::int64_t edges) const {
     const std::size_t panel = std::size_t{kernels_.panels.lanes} * kernels_.panels.max_vectors;
-    return edges <= static_cast<std::int64_t>(kBatch) && heads_ <= panel && problem_.softcap == 0 &&
-           problem_.dropout == 0;
+    return edges <= static_cast<std::int64_t>(kBatch) && on_.heads <= panel &&
+           problem_.softcap == 0 && problem_.dropout == 0;
   }
 
   /// Turns probabilities relative to row_max into normalised ones, and their gradients into those
@@ -258,14 +259,13 @@ class Incoming {
 
   void add_panel(const PanelRows& panel, const Batch& batch, bool again) {
     const auto first = static_cast<std::size_t>(panel.first);
-    const std::size_t width = on_.forward.edge_width;
+    const std::size_t width = on_.edge_width;
     const EdgeRows data = scores_.edge_data();
     Real* const gradients = gradients_.gradients();
     if (!again) scores_.compute(panel, batch, probs_, gradients_.tanh());
-    multiply_rows(kernels_, panel, values_, batch.edges, grad_, on_.forward.value_features, true,
-                  gradients);
+    on_.multiply_rows(panel, values_, batch.edges, grad_, on_.value_features, true, gradients);
     if (matrix_.given())
-      multiply_rows(kernels_, panel, data, batch.edges, edge_grad_, width, false, gradients);
+      on_.multiply_rows(panel, data, batch.edges, edge_grad_, width, false, gradients);
     gradients_.drop(panel, batch, gradients);
     if (!again || !finish_gradients(panel, batch.edges)) {
       if (again) scores_.compute(panel, batch, probs_);
@@ -278,29 +278,29 @@ class Incoming {
     gradients_.add(panel, batch, sums_);
     if (matrix_.given()) {
       gradients_.drop(panel, batch, probs_);
-      scores_.add_rows(panel, batch, data, width, probs_, false, sums_ + plan_.sums.edge_values);
+      scores_.add_rows(panel, batch, data, width, probs_, false, sums_ + on_.plan.sums.edge_values);
     }
     gradients_.add_others(panel, batch, of_range_, probs_, edge_grad_);
     if (key_matrix_.given() && problem_.is_product())
-      scores_.add_rows(panel, batch, data, width, gradients, false, sums_ + plan_.sums.edge_keys);
+      scores_.add_rows(panel, batch, data, width, gradients, false,
+                       sums_ + on_.plan.sums.edge_keys);
   }
 
   // ---- Results ----
 
   void finish(std::int64_t node) {
-    Real* const edge_keys = sums_ + plan_.sums.edge_keys;
+    Real* const edge_keys = sums_ + on_.plan.sums.edge_keys;
     if (key_matrix_.given() && problem_.is_product()) {
       // Without edges the gradient is 0, also where the matrix is not finite.
-      if (graph_.offsets[node] < graph_.offsets[node + 1])
-        each_panel(kernels_, problem_.heads,
-                   [&](const PanelRows& panel) { key_matrix_.add(panel, edge_keys, sums_); });
-      keep(edge_keys, on_.scale, plan_.space.edge_keys, node);
+      if (on_.graph.offsets[node] < on_.graph.offsets[node + 1])
+        on_.each_panel([&](const PanelRows& panel) { key_matrix_.add(panel, edge_keys, sums_); });
+      keep(edge_keys, on_.scale, on_.plan.space.edge_keys, node);
     }
     if (matrix_.given())
-      keep(sums_ + plan_.sums.edge_values, Real{1}, plan_.space.edge_values, node);
+      keep(sums_ + on_.plan.sums.edge_values, Real{1}, on_.plan.space.edge_values, node);
     if (problem_.divides_by_norms()) scores_.leave_norms(node, sums_, of_range_.weights);
     gradients_.finish(sums_);
-    on_.write(step_.query, node, problem_.features, sums_, gradients_.factor());
+    on_.write(step_.query, node, sums_, gradients_.factor());
   }
 
   /// Keeps numbers of the width of edge data, for the other pass or the gradients of matrices.
@@ -310,24 +310,21 @@ class Incoming {
   }
 
   const GraphBackwardThread<Real> on_;
-  const GraphBackwardStep& step_ = on_.step;
-  const heed_graph_attention_backward_plan& plan_ = on_.plan;
-  const GraphProblem& problem_ = on_.forward.problem;
-  const heed_graph& graph_ = on_.forward.graph;
-  const KernelTable<Real>& kernels_ = on_.forward.kernels;
+  const GraphBackwardStep& step_ = on_.back;
+  const GraphProblem& problem_ = on_.problem;
+  const KernelTable<Real>& kernels_ = on_.kernels;
   const NodeKernels<Real>* const at_once_ =
       problem_.combine == HEED_COMBINE_CONCAT ? node_kernels_of<Real>(step_.forward) : nullptr;
-  NodeSoftmax<Real> softmax_{on_.forward, true};
+  NodeSoftmax<Real> softmax_{on_, true};
   EdgeScores<Real>& scores_ = softmax_.scores();
-  ScoreGradients<Real> gradients_{on_, scores_, graph_};
+  ScoreGradients<Real> gradients_{on_, scores_, on_.graph};
   RangeSums<Real> of_range_{};
   const Gather<Real> grad_of_{kernels_, step_.grad_out, problem_.out_heads(),
                               problem_.value_features, nullptr};
-  const Gather<Real>& value_of_ = softmax_.sums().rows();
-  const EdgeMatrix<Real> matrix_{on_.forward, EdgeMatrix<Real>::kValues};
-  const EdgeMatrix<Real> key_matrix_{on_.forward, EdgeMatrix<Real>::kKeys};
-  const std::size_t heads_ = on_.heads;
-  Real* const probs_ = on_.forward.buffer(&NodeSlab::scores);
+  const Gather<Real>& value_of_ = softmax_.values();
+  const EdgeMatrix<Real>& matrix_ = softmax_.matrix();
+  const EdgeMatrix<Real>& key_matrix_ = scores_.matrix();
+  Real* const probs_ = on_.buffer(&NodeSlab::scores);
   Real* const grad_ = on_.buffer(&GraphBackwardSlab::grad);
   Real* const edge_grad_ = on_.buffer(&GraphBackwardSlab::edge_grad);
   Real* const lse_ = on_.buffer(&GraphBackwardSlab::lse);

@@ -115,7 +115,7 @@ class MatrixGradients {
     const Layout rows = {kTypeOf<Real>, sizeof(Real), {0, head, matrix.out, 1}};
     return {w,
             matrix,
-            {space_ + plan_.space.made[index], rows, false},
+            {space_ + plan_.space.made[index], rows, head, false},
             value ? m.w_values : m.w_keys,
             value ? m.values : m.keys,
             buffer(plan_.space.w[index]),

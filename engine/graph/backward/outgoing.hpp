@@ -24,7 +24,7 @@ class Outgoing {
     if (range.split != kNoSplit) {
       if (!add_at_once(range.first, range.begin, range.end, Real{1}, sums_, value_sums_))
         add_edges(range.first, range.begin, range.end);
-      std::copy_n(sums_, plan_.sums.edge_keys, on_.split_sums(range.split));
+      std::copy_n(sums_, on_.plan.sums.edge_keys, on_.split_sums(range.split));
       return;
     }
     for (std::int64_t m = range.first; m < range.last; ++m) {
@@ -35,27 +35,26 @@ class Outgoing {
   }
 
   void sum(const Hub& hub) {
-    on_.sum_splits(hub, plan_.sums.edge_keys, sums_);
+    on_.sum_splits(hub, on_.plan.sums.edge_keys, sums_);
     finish(hub.node);
   }
 
  private:
   /// A matrix of edge data times the queries of nodes, or times gradients of their results.
   const Real* asked(const void* matrix, std::size_t GraphBackwardSpace::*offset) const {
-    return matrix == nullptr ? nullptr : at<Real>(step_.forward.workspace, plan_.space.*offset);
+    return matrix == nullptr ? nullptr : at<Real>(step_.forward.workspace, on_.plan.space.*offset);
   }
 
   bool differentiate_at_once(std::int64_t node) {
-    Real* const key = step_.key.in_place<Real>(problem_.heads, problem_.features, node);
-    Real* const value = step_.value.in_place<Real>(problem_.heads, problem_.value_features, node);
+    Real* const key = step_.key.in_place<Real>(problem_.heads, node);
+    Real* const value = step_.value.in_place<Real>(problem_.heads, node);
     Real* const of_key = key != nullptr ? key : sums_;
     if (!add_at_once(node, order_.offsets[node], order_.offsets[node + 1], gradients_.factor(),
                      of_key, value != nullptr ? value : value_sums_))
       return false;
     gradients_.finish(of_key);
-    if (key == nullptr) on_.write(step_.key, node, problem_.features, sums_, Real{1});
-    if (value == nullptr)
-      on_.write(step_.value, node, problem_.value_features, value_sums_, Real{1});
+    if (key == nullptr) on_.write(step_.key, node, sums_, Real{1});
+    if (value == nullptr) on_.write(step_.value, node, value_sums_, Real{1});
     return true;
   }
 
@@ -79,7 +78,7 @@ class Outgoing {
   }
 
   void add_edges(std::int64_t node, std::int64_t begin, std::int64_t end) {
-    std::fill_n(sums_, plan_.sums.edge_keys, Real{0});
+    std::fill_n(sums_, on_.plan.sums.edge_keys, Real{0});
     if (begin == end) return;
     scores_.begin_node(node);
     value_of_.copy(node, value_);
@@ -87,8 +86,7 @@ class Outgoing {
       prefetch(batch);
       scores_.begin_batch(batch);
       grads_ = grad_of_.rows(order_.others.data() + batch.begin, batch.edges);
-      each_panel(kernels_, problem_.heads,
-                 [&](const PanelRows& panel) { add_panel(panel, batch); });
+      on_.each_panel([&](const PanelRows& panel) { add_panel(panel, batch); });
     });
   }
 
@@ -106,10 +104,9 @@ class Outgoing {
     const std::size_t features = grad_of_.features();
     Real* const gradients = gradients_.gradients();
     scores_.compute(panel, batch, probs_, gradients_.tanh());
-    multiply_rows(kernels_, panel, grads_, batch.edges, value_, features, true, gradients);
+    on_.multiply_rows(panel, grads_, batch.edges, value_, features, true, gradients);
     if (asked_values_ != nullptr)
-      add_edge_products(kernels_, order_, on_.heads, on_.forward.edge_width, asked_values_,
-                        scores_.edge_numbers(), panel, batch, gradients);
+      on_.add_edge_products(order_, asked_values_, scores_.edge_numbers(), panel, batch, gradients);
     gradients_.drop(panel, batch, gradients);
     subtract(panel, batch);
     gradients_.compute(panel, batch.edges, probs_);
@@ -140,21 +137,20 @@ class Outgoing {
   void finish(std::int64_t node) {
     if (problem_.divides_by_norms()) scores_.leave_norms(node, sums_, nullptr);
     gradients_.finish(sums_);
-    on_.write(step_.key, node, problem_.features, sums_, gradients_.factor());
-    on_.write(step_.value, node, problem_.value_features, value_sums_, Real{1});
+    on_.write(step_.key, node, sums_, gradients_.factor());
+    on_.write(step_.value, node, value_sums_, Real{1});
   }
 
   const GraphBackwardThread<Real> on_;
-  const GraphBackwardStep& step_ = on_.step;
-  const heed_graph_attention_backward_plan& plan_ = on_.plan;
-  const GraphProblem& problem_ = on_.forward.problem;
-  const EdgeOrder& order_ = on_.forward.graph.outgoing;
-  const KernelTable<Real>& kernels_ = on_.forward.kernels;
+  const GraphBackwardStep& step_ = on_.back;
+  const GraphProblem& problem_ = on_.problem;
+  const EdgeOrder& order_ = on_.graph.outgoing;
+  const KernelTable<Real>& kernels_ = on_.kernels;
   const NodeKernels<Real>* const at_once_ = node_kernels_of<Real>(step_.forward);
   const Real* const asked_values_ =
       asked(step_.args.attention.w_edge_value, &GraphBackwardSpace::asked_values);
   EdgeScores<Real> scores_{
-      on_.forward,
+      on_,
       {order_, step_.forward.key, step_.forward.query, on_.buffer(&GraphBackwardSlab::keys),
        asked(problem_.is_product() ? step_.args.attention.w_edge_key : nullptr,
              &GraphBackwardSpace::asked_keys),
@@ -164,10 +160,10 @@ class Outgoing {
                                problem_.value_features, nullptr};
   const Gather<Real> grad_of_{kernels_, step_.template grad_of_heads<Real>(), problem_.heads,
                               problem_.value_features, on_.buffer(&GraphBackwardSlab::values)};
-  Real* const probs_ = on_.forward.buffer(&NodeSlab::scores);
+  Real* const probs_ = on_.buffer(&NodeSlab::scores);
   Real* const value_ = on_.buffer(&GraphBackwardSlab::grad);
   Real* const sums_ = on_.buffer(&GraphBackwardSlab::sums);
-  Real* const value_sums_ = sums_ + plan_.sums.values;
+  Real* const value_sums_ = sums_ + on_.plan.sums.values;
   EdgeRows grads_{};
 };
 

@@ -14,11 +14,12 @@ namespace heed {
 struct GradientTarget {
   void* data;  ///< nullptr: nowhere
   Layout layout;
+  std::int64_t features;
   bool accumulate;
 
   /// Where a node's gradients may be written as they are, as whole_row() says; else nullptr.
   template <class Real>
-  Real* in_place(std::int64_t heads, std::int64_t features, std::int64_t node) const {
+  Real* in_place(std::int64_t heads, std::int64_t node) const {
     return accumulate ? nullptr : whole_row<Real>(data, layout, heads, features, node);
   }
 };
@@ -52,33 +53,35 @@ struct GraphBackwardStep {
   }
 };
 
-/// A thread at work on a step's way back, in a slab of its own: the forward run's comes first.
+/// A thread at work on a step and its way back, in a slab of its own: the forward run's comes
+/// first.
 template <class Real>
-struct GraphBackwardThread {
-  const GraphBackwardStep& step;
-  std::byte* slab;
-  const heed_graph_attention_backward_plan& plan = step.plan;
-  const GraphThread<Real> forward{step.forward, slab};
-  const std::size_t heads = forward.heads;
-  /// Gradients of scores become gradients of queries and keys times this.
-  const Real scale = static_cast<Real>(forward.problem.scale / forward.problem.temperature);
+struct GraphBackwardThread : GraphThread<Real> {
+  GraphBackwardThread(const GraphBackwardStep& step, std::byte* slab)
+      : GraphThread<Real>{step.forward, slab}, back(step), plan(step.plan) {}
 
+  const GraphBackwardStep& back;
+  const heed_graph_attention_backward_plan& plan;
+  /// Gradients of scores become gradients of queries and keys times this.
+  const Real scale = static_cast<Real>(this->problem.scale / this->problem.temperature);
+
+  using GraphThread<Real>::buffer;
   Real* buffer(std::size_t GraphBackwardSlab::*offset) const {
-    return at<Real>(slab + plan.attention.slab.bytes, plan.slab.*offset);
+    return at<Real>(this->slab + plan.attention.slab.bytes, plan.slab.*offset);
   }
 
   /// Log-sum-exp of the node's heads in log2 units, then delta, [2][heads]; and what the former
   /// lacks where it has lost digits.
   Real* stats(std::int64_t node) const {
-    return step.numbers_of<Real>(node, plan.space.lse, 2 * heads);
+    return back.numbers_of<Real>(node, plan.space.lse, 2 * this->heads);
   }
   Real* lse_rest(std::int64_t node) const {
-    return step.numbers_of<Real>(node, plan.space.lse_rest, heads);
+    return back.numbers_of<Real>(node, plan.space.lse_rest, this->heads);
   }
 
   /// The sums of a hub's split, in the workspace.
   Real* split_sums(std::int64_t split) const {
-    return step.numbers_of<Real>(split, plan.space.splits,
+    return back.numbers_of<Real>(split, plan.space.splits,
                                  static_cast<std::size_t>(plan.sums.numbers));
   }
   /// The first `count` sums of a hub: its splits' added up, in order.
@@ -89,10 +92,10 @@ struct GraphBackwardThread {
   }
 
   /// Writes a node's rows [heads][padded] times a factor.
-  void write(const GradientTarget& to, std::int64_t node, std::int64_t features, Real* rows,
-             Real factor) const {
+  void write(const GradientTarget& to, std::int64_t node, Real* rows, Real factor) const {
     if (to.data == nullptr) return;
-    const std::int64_t count = forward.problem.heads;
+    const std::int64_t count = this->problem.heads;
+    const std::int64_t features = to.features;
     const std::int64_t padded = Gather<Real>::padded(features);
     for (std::int64_t i = 0; i < count * padded; ++i) rows[i] *= factor;
     const Strides& strides = to.layout.strides;
@@ -100,12 +103,12 @@ struct GraphBackwardThread {
       Layout along = to.layout;
       along.strides.feature = strides.head;
       for (std::int64_t h = 0; h < count; ++h) rows[h] = rows[h * padded];
-      return write_gradient(forward.kernels, along, to.accumulate, rows, count,
+      return write_gradient(this->kernels, along, to.accumulate, rows, count,
                             buffer(&GraphBackwardSlab::rows), row_at(to.data, along, 0, 0, node));
     }
     const bool one_run = padded == features && strides.head == features && strides.feature == 1;
     for (std::int64_t h = 0; h < (one_run ? 1 : count); ++h)
-      write_gradient(forward.kernels, to.layout, to.accumulate, rows + h * padded,
+      write_gradient(this->kernels, to.layout, to.accumulate, rows + h * padded,
                      one_run ? count * features : features, buffer(&GraphBackwardSlab::rows),
                      row_at(to.data, to.layout, 0, h, node));
   }
