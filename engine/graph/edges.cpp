@@ -107,14 +107,15 @@ int bits_below(std::int64_t count) {
 
 /// Moves edges to where their digit, below `values`, belongs, keeping the order of equal ones.
 template <class Index, class DigitOf>
-void sort_by_digit(const heed_context& context, std::int64_t values, DigitOf&& digit_of,
+void sort_by_digit(const heed_context& context, std::int64_t values, const DigitOf& digit_of,
                    const Array<Edge<Index>>& from, Array<Edge<Index>>& to) {
   const Ranges ranges = Ranges::of(context.threads, static_cast<std::int64_t>(from.size()));
   Array<std::int64_t> next(context.allocator, ranges.ranges * values);  // [range][value]
   each_range(context.threads, ranges, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
     std::int64_t* const counts = next.data() + r * values;
+    const DigitOf digit = digit_of;  // here, so that stores do not make it be read again
     std::fill_n(counts, values, 0);
-    for (std::int64_t e = begin; e < end; ++e) ++counts[digit_of(from[e])];
+    for (std::int64_t e = begin; e < end; ++e) ++counts[digit(from[e])];
   });
   std::int64_t before = 0;
   for (std::int64_t v = 0; v < values; ++v)
@@ -122,7 +123,8 @@ void sort_by_digit(const heed_context& context, std::int64_t values, DigitOf&& d
       before += std::exchange(next[r * values + v], before);
   each_range(context.threads, ranges, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
     std::int64_t* const places = next.data() + r * values;
-    for (std::int64_t e = begin; e < end; ++e) to[places[digit_of(from[e])]++] = from[e];
+    const DigitOf digit = digit_of;
+    for (std::int64_t e = begin; e < end; ++e) to[places[digit(from[e])]++] = from[e];
   });
 }
 
@@ -146,7 +148,7 @@ void sort(const heed_context& context, std::int64_t nodes, Array<Edge<Index>>& e
   const std::int64_t values = std::int64_t{1} << width;
   for (const auto end : {&Edge<Index>::source, &Edge<Index>::destination}) {
     for (int shift = 0; shift < digits * width; shift += width) {
-      const auto digit_of = [&](const Edge<Index>& edge) {
+      const auto digit_of = [end, shift, values](const Edge<Index>& edge) {
         return (edge.*end >> shift) & (values - 1);
       };
       sort_by_digit(context, values, digit_of, edges, other);
@@ -161,10 +163,11 @@ void sort(const heed_context& context, std::int64_t nodes, Array<Edge<Index>>& e
 /// of the caller's order, `given`, which is left empty where it is the sorted one. Returns how many
 /// edges stay.
 template <class Index>
-std::int64_t write_sorted(const heed_context& context, const Array<Edge<Index>>& edges,
+std::int64_t write_sorted(const heed_context& context, const Array<Edge<Index>>& sorted,
                           std::int64_t nodes, bool remove, EdgeOrder& order, Array<Index>& given) {
-  const auto size = static_cast<std::int64_t>(edges.size());
-  const auto stays = [&](std::int64_t e) {
+  const Edge<Index>* const edges = sorted.data();
+  const auto size = static_cast<std::int64_t>(sorted.size());
+  const auto stays = [edges, remove](std::int64_t e) {
     return !remove || e == 0 || edges[e].source != edges[e - 1].source ||
            edges[e].destination != edges[e - 1].destination;
   };
