@@ -106,16 +106,11 @@ class ScoreGradients {
         const Real gradient = gradients_[e * panel.pitch + i / features_];
         if (gradient != 0) slopes_[e * width + i] *= gradient * weights_[first + i];
       }
-    const EdgeRows rows = consecutive_rows(slopes_, width, width);
+    const EdgeRows rows = consecutive_rows(slopes_, width, features_);
     for (std::int64_t c = 0; c < problem_.edge_width; ++c) {
-      if (sums.edge_keys != nullptr) {
-        Real* const to = sums.edge_keys + static_cast<std::size_t>(c) * row_ + first;
-        if (leaves_out_)
-          add_attended(panel, batch, scores_.edge_numbers() + c, width_, to);
-        else
-          kernels_.rows.edge_values(rows, batch.edges, scores_.edge_numbers() + c, width_, 1, width,
-                                    to, false);
-      }
+      if (sums.edge_keys != nullptr)
+        add_edge_key(panel, batch, rows, scores_.edge_numbers() + c,
+                     sums.edge_keys + static_cast<std::size_t>(c) * row_);
       if (of_data)
         kernels_.rows.edge_scores(rows, batch.edges, matrix_.row(c) + first, 1, width, false,
                                   data_rows_ + c, width_);
@@ -181,16 +176,19 @@ class ScoreGradients {
   }
 
   /// sums[h] += numbers of edges x their gradients of z, without edges that have no gradient.
-  void add_attended(const PanelRows& panel, const Batch& batch, const Real* numbers,
-                    std::size_t pitch, Real* sums) const {
-    const EdgeRows rows = consecutive_rows(slopes_, panel.rows * features_, features_);
-    Real attended[kBatch];
-    for (std::size_t h = 0; h < panel.rows; ++h) {
-      for (std::size_t e = 0; e < batch.edges; ++e)
-        attended[e] = gradients_[e * panel.pitch + h] == 0 ? 0 : numbers[e * pitch];
-      kernels_.rows.edge_values(rows.from_head(static_cast<std::int64_t>(h)), batch.edges, attended,
-                                1, 1, features_, sums + h * features_, false);
-    }
+  void add_edge_key(const PanelRows& panel, const Batch& batch, const EdgeRows& rows,
+                    const Real* numbers, Real* sums) const {
+    Real* const first = sums + static_cast<std::size_t>(panel.first) * features_;
+    if (!leaves_out_)
+      return kernels_.rows.edge_values(rows, batch.edges, numbers, width_, 1,
+                                       panel.rows * features_, first, false);
+    Real attended[kBatch * kMaxPanel];
+    for (std::size_t e = 0; e < batch.edges; ++e)
+      for (std::size_t h = 0; h < panel.rows; ++h) {
+        const std::size_t at = e * panel.pitch + h;
+        attended[at] = gradients_[at] == 0 ? 0 : numbers[e * width_];
+      }
+    on_.sum_rows(panel, rows, batch.edges, attended, features_, false, sums);
   }
 
   /// sums[h] += gradients x rows, [edges][panel's heads][features].
