@@ -4,7 +4,6 @@
 #include "engine/graph/backward/incoming.hpp"
 #include "engine/graph/backward/matrices.hpp"
 #include "engine/graph/backward/outgoing.hpp"
-#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/workspace.hpp"
 

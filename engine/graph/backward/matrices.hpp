@@ -5,7 +5,6 @@
 
 #include "engine/graph/backward/step.hpp"
 #include "engine/graph/products.hpp"
-#include "engine/parallel/parallel_for.hpp"
 #include "engine/projection/over_rows.hpp"
 
 namespace heed {
