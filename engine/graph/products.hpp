@@ -10,16 +10,13 @@ namespace heed {
 template <class Real>
 class EdgeMatrix {
  public:
-  /// Which matrix: it multiplies queries, or what becomes of values.
-  enum Of { kKeys, kValues };
-
-  EdgeMatrix(const GraphThread<Real>& on, Of of)
-      : on_(on), features_(of == kKeys ? on.features : on.value_features) {
-    const heed_graph_attention_args& args = on.step.args;
-    const GraphSpace& space = on.step.plan.space;
-    if ((of == kKeys ? args.w_edge_key : args.w_edge_value) != nullptr)
-      numbers_ = at<Real>(on.step.workspace, of == kKeys ? space.w_edge_key : space.w_edge_value);
-  }
+  /// The matrix as widen_edge_matrices() has left it, if it is `given`; features are of keys or
+  /// values, padded.
+  EdgeMatrix(const GraphThread<Real>& on, const void* given, std::size_t widened,
+             std::size_t features)
+      : on_(on),
+        features_(features),
+        numbers_(given == nullptr ? nullptr : at<Real>(on.step.workspace, widened)) {}
 
   bool given() const { return numbers_ != nullptr; }
   /// Row c of all heads, [heads][features].
@@ -28,8 +25,9 @@ class EdgeMatrix {
   /// to[h][c] = <row c of head h, rows[h]>: <q, W^T f> = <W q, f>. rows is [heads][features].
   void ask(const Real* rows, Real* to) const {
     on_.each_panel([&](const PanelRows& panel) {
-      each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
-        on_.multiply_rows(panel, lines, count, rows, features_, true, products_ + c * panel.pitch);
+      each_batch(0, on_.problem.edge_width, [&](const Batch& batch) {
+        on_.multiply_rows(panel, lines(batch), batch.edges, rows, features_, true,
+                          products_ + static_cast<std::size_t>(batch.begin) * panel.pitch);
       });
       Real* row = to + static_cast<std::size_t>(panel.first) * on_.edge_width;
       for (std::size_t h = 0; h < panel.rows; ++h, row += on_.edge_width) {
@@ -45,35 +43,33 @@ class EdgeMatrix {
     const Real* from = sums + static_cast<std::size_t>(panel.first) * on_.edge_width;
     for (std::size_t h = 0; h < panel.rows; ++h, from += on_.edge_width)
       for (std::size_t c = 0; c < width_; ++c) products_[c * panel.pitch + h] = from[c];
-    each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
-      on_.sum_rows(panel, lines.from_head(panel.first), count, products_ + c * panel.pitch,
-                   features_, false, to);
+    each_batch(0, on_.problem.edge_width, [&](const Batch& batch) {
+      on_.sum_rows(panel, lines(batch).from_head(panel.first), batch.edges,
+                   products_ + static_cast<std::size_t>(batch.begin) * panel.pitch, features_,
+                   false, to);
     });
   }
 
   /// to[h][x] += the sum over c of data[c] times row c of head h.
   void add_row(const Real* data, Real* to) const {
-    each_lines([&](std::size_t c, const EdgeRows& lines, std::size_t count) {
-      on_.kernels.rows.edge_values(lines, count, data + c, 1, 1, row_, to, false);
+    each_batch(0, on_.problem.edge_width, [&](const Batch& batch) {
+      on_.kernels.rows.edge_values(lines(batch), batch.edges, data + batch.begin, 1, 1, row_, to,
+                                   false);
     });
   }
 
  private:
-  /// Calls function(c, lines, count) for the lines [c, c + count) of the matrix.
-  template <class Function>
-  void each_lines(Function&& function) const {
-    each_batch(0, on_.problem.edge_width, [&](const Batch& b) {
-      function(static_cast<std::size_t>(b.begin), consecutive_rows(row(b.begin), row_, features_),
-               b.edges);
-    });
+  /// Some lines of the matrix, as rows of edges.
+  EdgeRows lines(const Batch& batch) const {
+    return consecutive_rows(row(batch.begin), row_, features_);
   }
 
   const GraphThread<Real>& on_;
   const std::size_t features_;
+  const Real* const numbers_;  ///< [edge_width][heads][features], padded; nullptr: no matrix
   const std::size_t row_ = on_.heads * features_;
   const std::size_t width_ = static_cast<std::size_t>(on_.problem.edge_width);
   Real* const products_ = on_.buffer(&NodeSlab::products);  ///< [edge_width][kMaxPanel]
-  const Real* numbers_ = nullptr;  ///< [edge_width][heads][features], padded; nullptr: no matrix
 };
 
 /// Rows times matrices of their own, one for each node. They are read once, so that all that counts

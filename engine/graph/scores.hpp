@@ -320,7 +320,8 @@ class EdgeScores {
   Real* const bias_ = on_.buffer(&NodeSlab::bias);
   Real* const edge_data_ = on_.buffer(&NodeSlab::edge_rows);
   Real* const isolated_ = on_.buffer(&NodeSlab::isolated);
-  const EdgeMatrix<Real> matrix_{on_, EdgeMatrix<Real>::kKeys};
+  const EdgeMatrix<Real> matrix_{on_, on_.step.args.w_edge_key, on_.step.plan.space.w_edge_key,
+                                 on_.features};
   EdgeRows keys_{};
   bool leaves_out_ = false;
 };

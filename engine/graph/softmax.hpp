@@ -229,7 +229,8 @@ class NodeSoftmax {
   const SoftmaxState<Real> state_{on_.step.plan.slab, on_.slab};
   const Gather<Real> value_of_{kernels_, on_.step.value, problem_.heads, problem_.value_features,
                                on_.buffer(&NodeSlab::value_rows)};
-  const EdgeMatrix<Real> matrix_{on_, EdgeMatrix<Real>::kValues};
+  const EdgeMatrix<Real> matrix_{on_, on_.step.args.w_edge_value, on_.step.plan.space.w_edge_value,
+                                 on_.value_features};
   const EdgeDropout<Real> dropout_{on_.step};
   const NodeOutput<Real> output_{on_};
   Real* const probs_ = on_.buffer(&NodeSlab::scores);

@@ -32,10 +32,9 @@ GraphBackwardSpace lay_out_space(const heed_graph_attention_backward_plan& plan,
   space.lse = nodes(2, s.heads);
   space.lse_rest = nodes(1, s.heads);
   space.grad = nodes(p.combine == HEED_COMBINE_CONCAT ? Size(0) : s.heads, s.value_features);
-  space.asked_keys = nodes(s.heads, s.edge_width);
-  space.asked_values = nodes(s.heads, s.edge_width);
-  space.edge_keys = nodes(s.heads, s.edge_width);
-  space.edge_values = nodes(s.heads, s.edge_width);
+  for (std::size_t* const of_edges :
+       {&space.asked_keys, &space.asked_values, &space.edge_keys, &space.edge_values})
+    *of_edges = nodes(s.heads, s.edge_width);
   const std::int64_t weighted = p.combine == HEED_COMBINE_WEIGHTED ? p.heads : 0;
   const auto ranges = static_cast<std::int64_t>(plan.graph->ranges.size());
   space.head_terms = offsets.take(ranges, weighted, sizeof(double));
@@ -75,8 +74,7 @@ GraphProblem one_step(GraphProblem p) {
 void plan_products(heed_graph_attention_backward_plan& plan) {
   const GraphProblem& p = plan.problem.attention;
   const heed_context& context = *plan.context;
-  const std::int64_t claims =
-      context.threads.count == 1 ? 1 : std::int64_t{4} * context.threads.count;
+  const std::int64_t claims = claims_for(context);
   const auto over_rows = [&](const char* field, std::int64_t in, std::int64_t out) {
     return plan_over_rows(context, field, {p.float64, p.nodes, in, out}, claims);
   };
