@@ -184,12 +184,14 @@ class EdgeScores {
     else if (matrix_.given())
       on_.multiply_rows(panel, edge_data(), batch.edges, edge_query_, on_.edge_width, false,
                         scores);
-    const bool weighted = problem_.divides_by_norms();
-    if (!weighted && rest_of_scale_ == 1) return;
-    const Real* const weights = weights_ + panel.first;
-    for (std::size_t e = 0; e < batch.edges; ++e)
-      for (std::size_t h = 0; h < panel.rows; ++h)
-        scores[e * panel.pitch + h] *= weighted ? weights[h] : rest_of_scale_;
+    const auto scale = [&](auto&& factor_of) {
+      for (std::size_t e = 0; e < batch.edges; ++e)
+        for (std::size_t h = 0; h < panel.rows; ++h) scores[e * panel.pitch + h] *= factor_of(h);
+    };
+    if (problem_.divides_by_norms())
+      scale([weights = weights_ + panel.first](std::size_t h) { return weights[h]; });
+    else if (rest_of_scale_ != 1)
+      scale([rest = rest_of_scale_](std::size_t) { return rest; });
   }
 
   // ---- Rows over their norms ----

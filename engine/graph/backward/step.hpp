@@ -65,6 +65,9 @@ struct GraphBackwardThread : GraphThread<Real> {
   /// Gradients of scores become gradients of queries and keys times this.
   const Real scale = static_cast<Real>(this->problem.scale / this->problem.temperature);
 
+  Real* const all_stats = at<Real>(back.forward.workspace, plan.space.lse);
+  Real* const all_rests = at<Real>(back.forward.workspace, plan.space.lse_rest);
+
   using GraphThread<Real>::buffer;
   Real* buffer(std::size_t GraphBackwardSlab::*offset) const {
     return at<Real>(this->slab + plan.attention.slab.bytes, plan.slab.*offset);
@@ -73,10 +76,10 @@ struct GraphBackwardThread : GraphThread<Real> {
   /// Log-sum-exp of the node's heads in log2 units, then delta, [2][heads]; and what the former
   /// lacks where it has lost digits.
   Real* stats(std::int64_t node) const {
-    return back.numbers_of<Real>(node, plan.space.lse, 2 * this->heads);
+    return all_stats + static_cast<std::size_t>(node) * 2 * this->heads;
   }
   Real* lse_rest(std::int64_t node) const {
-    return back.numbers_of<Real>(node, plan.space.lse_rest, this->heads);
+    return all_rests + static_cast<std::size_t>(node) * this->heads;
   }
 
   /// The sums of a hub's split, in the workspace.
