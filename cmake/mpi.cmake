@@ -7,7 +7,6 @@ set(HEED_MPI_SOURCES
   engine/mpi/choice.cpp
   engine/mpi/communicator.cpp
   engine/mpi/descriptor.cpp
-  engine/mpi/exchange.cpp
   engine/mpi/forward.cpp
   engine/mpi/graph/edges.cpp
   engine/mpi/graph/graph.cpp

@@ -17,19 +17,17 @@ heed_mpi_attention_backward_plan::heed_mpi_attention_backward_plan(
     MPI_Comm parent, const heed_context* given, const heed_mpi_attention_backward_desc* desc)
     : Plan("attention backward", parent, given, desc) {
   comm.agreed([&] {
-    const heed_attention_desc& d = problem.desc;
     grad_bias.dtype = problem.real();
     if (problem.wants(HEED_MPI_GRAD_BIAS)) {
       take_sizes(grad_bias, problem.backward.grad_bias);
-      grad_bias =
-          explicit_layout(grad_bias, {d.batch, d.query_heads, d.query_length, problem.total_keys});
+      grad_bias = explicit_layout(grad_bias, extent_of(grad_bias));
     }
     exchanges_bias = shares_heads() && problem.wants(HEED_MPI_GRAD_BIAS) && problem.bias.by_rows;
     if (exchanges_bias)
       grad_bias =
-          scores_of_calls(grad_bias, problem.bias, exchange.results(nullptr), kGradBiasResult);
+          scores_of_calls(grad_bias, problem.bias, exchange.results(nullptr)[kGradBiasResult]);
     const Tensors gathered = shares_heads() ? exchange.inputs(nullptr) : Tensors{};
-    make_dense_plans(dense, [&](heed_attention_desc& form) {
+    for (heed_attention_desc& form : forms) {
       heed_attention_backward_desc backward = HEED_ATTENTION_BACKWARD_DESC_INIT;
       backward.attention = &form;
       backward.accumulate = 1;
@@ -43,8 +41,8 @@ heed_mpi_attention_backward_plan::heed_mpi_attention_backward_plan(
       }
       backward.grad_bias = grad_bias;
       take_sizes(backward.grad_bias, form.bias);
-      return make_dense_plan(*context, backward);
-    });
+      make_dense_plan(dense, backward);
+    }
     plan_workspace();
   });
 }
@@ -67,20 +65,25 @@ void heed_mpi_attention_backward_plan::plan_workspace() {
     const bool here = problem.wants(HEED_MPI_GRAD_BIAS) && !exchanges_bias;
     grad_bias_at = offsets.take(here ? rows : heed::Size(0), grad_bias.keys, real);
   };
-  const auto take = [&](heed_mpi_gradients gradient, std::int64_t values) {
-    return offsets.take(problem.wants(gradient) ? values : 0, 1, real);
-  };
   const bool shares_bias = problem.everywhere() || problem.one_bias();
   if (!problem.everywhere()) take_query();
   if (!shares_bias) take_bias();
   shared_begin = end();
   if (problem.everywhere()) take_query();
   if (shares_bias) take_bias();
-  sinks_at = take(HEED_MPI_GRAD_SINKS, d.query_heads);
-  slopes_at = take(HEED_MPI_GRAD_ALIBI_SLOPES, d.query_heads);
-  score_weights_at = take(HEED_MPI_GRAD_SCORE_WEIGHTS, d.query_heads * problem.weights_of_head());
-  scale_at = take(HEED_MPI_GRAD_SCALE, 1);
-  temperature_at = take(HEED_MPI_GRAD_TEMPERATURE, 1);
+  const std::int64_t heads = d.query_heads;
+  const Total all[] = {
+      {HEED_MPI_GRAD_SINKS, &heed_attention_backward_args::grad_sinks, heads, 1},
+      {HEED_MPI_GRAD_ALIBI_SLOPES, &heed_attention_backward_args::grad_alibi_slopes, heads, 1},
+      {HEED_MPI_GRAD_SCORE_WEIGHTS, &heed_attention_backward_args::grad_score_weights, heads,
+       problem.weights_of_head()},
+      {HEED_MPI_GRAD_SCALE, &heed_attention_backward_args::grad_scale, 1, 1},
+      {HEED_MPI_GRAD_TEMPERATURE, &heed_attention_backward_args::grad_temperature, 1, 1}};
+  for (const Total& total : all) {
+    if (!problem.wants(total.gradient)) continue;
+    totals.push_back(total);
+    totals.back().at = offsets.take(total.heads, total.of_head, real);
+  }
   const auto ranks = static_cast<std::int64_t>(comm.size());
   const auto unit = static_cast<std::int64_t>(kUnitBytes);
   const auto shared = static_cast<std::int64_t>(end() - shared_begin);
@@ -101,7 +104,9 @@ void heed_mpi_attention_backward_plan::plan_workspace() {
 namespace heed::mpi {
 namespace {
 
-class Backward : Run {
+class Backward : public Run {
+  using Total = heed_mpi_attention_backward_plan::Total;
+
  public:
   Backward(const heed_mpi_attention_backward_plan& plan, const BackwardArgs& args,
            std::byte* workspace)
@@ -113,37 +118,26 @@ class Backward : Run {
         writer_(*plan.context, problem_.real(),
                 problem_.backward.accumulate != 0 ? workspace + plan.buffer_at : nullptr) {}
 
-  void run() {
-    Run::run([&] { work(); });
-  }
-
  private:
-  void work() {
+  void begin() override {
     std::fill_n(workspace_ + own_.sums_begin, own_.sums_end - own_.sums_begin, std::byte{0});
     std::fill_n(at({kSums, 0}), plan_.area_bytes[kSums], std::byte{0});
-    if (own_.exchanges_bias) {
-      const heed_score_layout& l = own_.grad_bias;
-      std::fill_n(grad_bias_.data, checked_bytes(l.dtype, {l.batch, l.heads, l.rows, l.keys}),
+    if (own_.exchanges_bias)
+      std::fill_n(grad_bias_.data, checked_bytes(own_.grad_bias.dtype, extent_of(own_.grad_bias)),
                   std::byte{0});
-    }
-    travel([&](const Call& call) { compute(call); });
-    exchange_results([&](const Tensors& results) {
-      each_gradient([&](std::size_t t, const Tensor& sums, std::int64_t row, const Extent& extent) {
-        copy(sums, results[t].from(0, row), extent);
-      });
+  }
+
+  void lay_out(const Tensors& group) override {
+    each_gradient([&](std::size_t t, const Tensor& sums, std::int64_t row, const Extent& extent) {
+      copy(sums, group[t].from(0, row), extent);
     });
-    wait([&] { sum_over_ranks(); });
-    end([&] { write_out(); });
   }
 
   bool wants(heed_mpi_gradients gradient) const { return problem_.wants(gradient); }
-  std::byte* wanted(heed_mpi_gradients gradient, std::size_t offset) const {
-    return wants(gradient) ? workspace_ + offset : nullptr;
-  }
 
   Tensor sums_of_bias() const {
     if (own_.exchanges_bias) return plan_.exchange.results(exchange_memory())[kGradBiasResult];
-    void* const sums = wanted(HEED_MPI_GRAD_BIAS, own_.grad_bias_at);
+    void* const sums = wants(HEED_MPI_GRAD_BIAS) ? workspace_ + own_.grad_bias_at : nullptr;
     return tensor_of(sums, own_.grad_bias).from(plan_.first_head(), 0);
   }
 
@@ -155,7 +149,7 @@ class Backward : Run {
                       plan_.share.extent(rows, {slice.queries.count, 0}));
   }
 
-  void compute(const Call& call) const {
+  void compute(const Call& call) override {
     heed_attention_args attention = arguments(call);
     heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
     args.attention = &attention;
@@ -167,18 +161,15 @@ class Backward : Run {
     args.grad_lse = rows_of(kGradLse);
     if (wants(HEED_MPI_GRAD_QUERY)) args.grad_query = grad_query_of(slice_of(call)).data;
     const Tensors of_keys =
-        plan_.share.laid_out(gradients_of_keys(problem_), at(call.gradients), {0, call.keys.count});
+        plan_.share.laid_out(problem_.parcel_gradients, at(call.gradients), {0, call.keys.count});
     if (wants(HEED_MPI_GRAD_KEY)) args.grad_key = of_keys[0].data;
     if (wants(HEED_MPI_GRAD_VALUE)) args.grad_value = of_keys[1].data;
     if (attention.bias != nullptr) args.grad_bias = scores_of(grad_bias_, problem_.bias, call);
-    void* const sinks = wanted(HEED_MPI_GRAD_SINKS, own_.sinks_at);
-    void* const slopes = wanted(HEED_MPI_GRAD_ALIBI_SLOPES, own_.slopes_at);
-    if (attention.sinks != nullptr) args.grad_sinks = heads_of(sinks);
-    args.grad_alibi_slopes = heads_of(slopes);
-    args.grad_score_weights = heads_of(wanted(HEED_MPI_GRAD_SCORE_WEIGHTS, own_.score_weights_at),
-                                       problem_.weights_of_head());
-    args.grad_scale = wanted(HEED_MPI_GRAD_SCALE, own_.scale_at);
-    args.grad_temperature = wanted(HEED_MPI_GRAD_TEMPERATURE, own_.temperature_at);
+    for (const Total& total : own_.totals) {
+      std::byte* const sums = workspace_ + total.at;
+      args.*total.to = total.heads == 1 ? sums : heads_of(sums, total.of_head);
+    }
+    if (attention.sinks == nullptr) args.grad_sinks = nullptr;
     check(heed_attention_backward_plan_run(own_.dense[call.form].get(), &args,
                                            workspace_ + plan_.dense_at, plan_.dense_bytes));
   }
@@ -187,12 +178,11 @@ class Backward : Run {
   /// gradients t of queries, keys and values.
   template <class Function>
   void each_gradient(Function&& function) const {
-    const RowsList results = results_of(problem_);
     if (wants(HEED_MPI_GRAD_QUERY))
       for (const Slice& slice : plan_.slices)
         function(0, grad_query_of(slice), slice.queries.row,
-                 plan_.share.extent(results[0], {slice.queries.count, 0}));
-    const RowsList list = gradients_of_keys(problem_);
+                 plan_.share.extent(problem_.results[0], {slice.queries.count, 0}));
+    const RowsList& list = problem_.parcel_gradients;
     for (std::size_t i = 0; i < plan_.own_keys().size(); ++i) {
       const Span& keys = plan_.own_keys()[i];
       const Tensors sums =
@@ -204,23 +194,21 @@ class Backward : Run {
   }
 
   /// Every rank sums a piece, which all get.
-  void sum_over_ranks() const {
+  void combine() override {
     const int units = Communicator::units(own_.piece_bytes);
     if (units == 0) return;
     std::byte* const shared = workspace_ + own_.shared_begin;
     std::byte* const pieces = workspace_ + own_.pieces_at;
-    mpi::check(MPI_Alltoall(shared, units, plan_.comm.unit(), pieces, units, plan_.comm.unit(),
-                            plan_.comm.get()),
-               "MPI_Alltoall");
+    HEED_CALL(MPI_Alltoall, shared, units, plan_.comm.unit(), pieces, units, plan_.comm.unit(),
+              plan_.comm.get());
     for (int rank = 1; rank < plan_.comm.size(); ++rank)
       mpi::add(pieces + static_cast<std::size_t>(rank) * own_.piece_bytes, pieces, own_.piece_bytes,
                problem_.real());
-    mpi::check(MPI_Allgather(pieces, units, plan_.comm.unit(), shared, units, plan_.comm.unit(),
-                             plan_.comm.get()),
-               "MPI_Allgather");
+    HEED_CALL(MPI_Allgather, pieces, units, plan_.comm.unit(), shared, units, plan_.comm.unit(),
+              plan_.comm.get());
   }
 
-  void write_out() const {
+  void write() override {
     const heed_attention_backward_desc& d = problem_.backward;
     const Tensors to = {tensor_of(gradients_.grad_query, d.grad_query),
                         tensor_of(gradients_.grad_key, d.grad_key),
@@ -233,28 +221,19 @@ class Backward : Run {
         if (to[t].data != nullptr) writer_.write(sums, to[t].from(0, row), extent);
       });
     if (!own_.exchanges_bias) write_bias();
-    const std::int64_t heads = problem_.desc.query_heads;
-    write_values(gradients_.grad_sinks, own_.sinks_at, heads);
-    write_values(gradients_.grad_alibi_slopes, own_.slopes_at, heads);
-    write_values(gradients_.grad_score_weights, own_.score_weights_at,
-                 heads * problem_.weights_of_head());
-    write_values(gradients_.grad_scale, own_.scale_at, 1);
-    write_values(gradients_.grad_temperature, own_.temperature_at, 1);
+    for (const Total& total : own_.totals) {
+      if (gradients_.*total.to == nullptr) continue;
+      const Extent extent = {1, 1, total.heads, total.of_head};
+      writer_.write(contiguous(workspace_ + total.at, problem_.real(), extent),
+                    contiguous(gradients_.*total.to, problem_.real(), extent), extent);
+    }
   }
 
   void write_bias() const {
     if (gradients_.grad_bias == nullptr) return;
     const heed_score_layout& l = problem_.backward.grad_bias;
-    const Extent extent = {l.batch, l.heads, l.rows, l.keys};
     writer_.write(tensor_of(workspace_ + own_.grad_bias_at, own_.grad_bias),
-                  tensor_of(gradients_.grad_bias, l), extent);
-  }
-
-  void write_values(void* to, std::size_t offset, std::int64_t count) const {
-    if (to == nullptr) return;
-    const Extent extent = {1, 1, 1, count};
-    writer_.write(contiguous(workspace_ + offset, problem_.real(), extent),
-                  contiguous(to, problem_.real(), extent), extent);
+                  tensor_of(gradients_.grad_bias, l), extent_of(l));
   }
 
   const heed_mpi_attention_backward_plan& own_;
@@ -267,8 +246,7 @@ class Backward : Run {
 
 void run(const heed_mpi_attention_backward_plan& plan, const heed_attention_backward_args* given,
          void* workspace, std::size_t bytes) {
-  BackwardArgs args = {};
-  plan.comm.agreed([&] { args = read_args(plan, given, workspace, bytes); });
+  const auto args = plan.comm.agreed([&] { return read_args(plan, given, workspace, bytes); });
   Backward(plan, args, static_cast<std::byte*>(workspace)).run();
 }
 

@@ -11,6 +11,13 @@ double width(std::uint32_t dtype, std::int64_t features) {
   return static_cast<double>(bytes_of(dtype)) * static_cast<double>(features);
 }
 
+/// Of a row of such tensors and one head.
+double width(const RowsList& list) {
+  double bytes = 0;
+  for (const SplitRows& rows : list) bytes += width(rows.dtype, rows.features);
+  return bytes;
+}
+
 /// Bytes that a rank sends to the others of its group, and gets back.
 double exchanged_bytes(const Problem& p, int rank, int head_ranks) {
   const auto bytes = [&](const RowsList& list) {
@@ -24,7 +31,7 @@ double exchanged_bytes(const Problem& p, int rank, int head_ranks) {
     }
     return sum;
   };
-  return (head_ranks - 1) * (bytes(inputs_of(p)) + bytes(results_of(p)));
+  return (head_ranks - 1) * (bytes(p.inputs) + bytes(p.results));
 }
 
 heed_mpi_choice choice_of(const Problem& p, int head_ranks) {
@@ -36,14 +43,14 @@ heed_mpi_choice choice_of(const Problem& p, int head_ranks) {
   const auto of_key_heads = [&](double bytes) {
     return bytes * static_cast<double>(d.batch) * static_cast<double>(d.key_heads) / head_ranks;
   };
-  const double per_row =
-      of_key_heads(width(d.key.dtype, d.features) + width(d.value.dtype, d.value_features));
-  const double per_row_back = of_key_heads(width(p.real(), p.gradient_features()));
+  const double per_row = of_key_heads(width(p.parcel));
+  const double per_row_back = of_key_heads(width(p.parcel_gradients));
   const Ring ring(p, head_ranks);
   for (int member = 0; member < ring.members(); ++member) {
+    const auto m = static_cast<std::size_t>(member);
     choice.flops = std::max(choice.flops, per_pair * ring.pairs(member));
-    choice.ring_bytes = std::max(choice.ring_bytes, per_row * ring.rows_sent(member) +
-                                                        per_row_back * ring.rows_sent_back(member));
+    choice.ring_bytes = std::max(
+        choice.ring_bytes, per_row * ring.rows_sent[m] + per_row_back * ring.rows_sent_back[m]);
   }
   for (int rank = 0; rank < ranks; ++rank)
     choice.heads_bytes = std::max(choice.heads_bytes, exchanged_bytes(p, rank, head_ranks));

@@ -26,12 +26,12 @@ void print(const Field& field, std::int64_t bits, char (&text)[32]) {
 
 }  // namespace
 
-void check(int code, const char* call) {
+void check(int code, const char* function) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  fail(HEED_STATUS_INTERNAL, "%s failed: %.250s", call, text);
+  fail(HEED_STATUS_INTERNAL, "%s failed: %.250s", function, text);
 }
 
 void check_message(std::size_t bytes) {
@@ -42,14 +42,14 @@ void check_message(std::size_t bytes) {
 }
 
 RowType::RowType(std::size_t bytes, std::size_t stride) {
-  check(MPI_Type_contiguous(static_cast<int>(bytes), MPI_BYTE, &type_), "MPI_Type_contiguous");
+  HEED_CALL(MPI_Type_contiguous, static_cast<int>(bytes), MPI_BYTE, &type_);
   if (stride != bytes) {
     MPI_Datatype packed = std::exchange(type_, MPI_DATATYPE_NULL);
     const int code = MPI_Type_create_resized(packed, 0, static_cast<MPI_Aint>(stride), &type_);
     MPI_Type_free(&packed);
     check(code, "MPI_Type_create_resized");
   }
-  check(MPI_Type_commit(&type_), "MPI_Type_commit");
+  HEED_CALL(MPI_Type_commit, &type_);
 }
 
 RowType::~RowType() {
@@ -65,9 +65,9 @@ Communicator::Communicator(MPI_Comm parent) {
            ended ? "finalized" : "not initialised");
   if (parent == MPI_COMM_NULL) refuse("communicator is MPI_COMM_NULL");
   int inter = 0;
-  check(MPI_Comm_test_inter(parent, &inter), "MPI_Comm_test_inter");
+  HEED_CALL(MPI_Comm_test_inter, parent, &inter);
   if (inter != 0) refuse("communicator is an intercommunicator; it must be one group");
-  check(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
+  HEED_CALL(MPI_Comm_dup, parent, &comm_);
   MPI_Comm_rank(comm_, &rank_);
   MPI_Comm_size(comm_, &size_);
   unit_ = RowType(kUnitBytes, kUnitBytes);
@@ -80,32 +80,32 @@ Communicator::~Communicator() {
 void Communicator::agree(heed_status status) const {
   const int own = status == HEED_STATUS_OK ? size_ : rank_;
   int first = size_;
-  check(MPI_Allreduce(&own, &first, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
+  HEED_CALL(MPI_Allreduce, &own, &first, 1, MPI_INT, MPI_MIN, comm_);
   if (first == size_) return;
   Error error{};
   if (rank_ == first) {
     error.status = status;
     std::snprintf(error.message, sizeof error.message, "rank %d: %.300s", rank_, last_error());
   }
-  check(MPI_Bcast(&error, static_cast<int>(sizeof error), MPI_BYTE, first, comm_), "MPI_Bcast");
+  HEED_CALL(MPI_Bcast, &error, static_cast<int>(sizeof error), MPI_BYTE, first, comm_);
   throw error;
 }
 
 std::int64_t Communicator::reduced(std::int64_t own, MPI_Op operation) const {
   std::int64_t all = 0;
-  check(MPI_Allreduce(&own, &all, 1, MPI_INT64_T, operation, comm_), "MPI_Allreduce");
+  HEED_CALL(MPI_Allreduce, &own, &all, 1, MPI_INT64_T, operation, comm_);
   return all;
 }
 
 void Communicator::check_thread() {
   int level = MPI_THREAD_SINGLE;
-  check(MPI_Query_thread(&level), "MPI_Query_thread");
+  HEED_CALL(MPI_Query_thread, &level);
   if (level < MPI_THREAD_FUNNELED)
     refuse(
         "MPI was initialised with MPI_THREAD_SINGLE; heed's threads need MPI_THREAD_FUNNELED or "
         "more");
   int main_thread = 0;
-  check(MPI_Is_thread_main(&main_thread), "MPI_Is_thread_main");
+  HEED_CALL(MPI_Is_thread_main, &main_thread);
   if (level == MPI_THREAD_FUNNELED && main_thread == 0)
     refuse("this is not the thread that initialised MPI; with MPI_THREAD_FUNNELED it must be");
 }
@@ -123,7 +123,7 @@ void compare(const Communicator& comm, const char* of, const Field* fields, std:
   comm.agreed([&] {
     for (std::size_t i = 0; i < count; ++i) first.push_back(fields[i].bits);
   });
-  check(MPI_Bcast(first.data(), static_cast<int>(count), MPI_INT64_T, 0, comm.get()), "MPI_Bcast");
+  HEED_CALL(MPI_Bcast, first.data(), static_cast<int>(count), MPI_INT64_T, 0, comm.get());
   comm.agreed([&] {
     for (std::size_t i = 0; i < count; ++i) {
       if (fields[i].bits == first[i]) continue;
@@ -146,7 +146,7 @@ void compare(const Communicator& comm, const char* field, const std::int32_t* ow
   for (std::int64_t begin = 0; begin < count; begin += kAtOnce) {
     const std::int64_t some = std::min(kAtOnce, count - begin);
     if (comm.rank() == 0) std::copy_n(own + begin, some, first.begin());
-    check(MPI_Bcast(first.data(), static_cast<int>(some), MPI_INT32_T, 0, comm.get()), "MPI_Bcast");
+    HEED_CALL(MPI_Bcast, first.data(), static_cast<int>(some), MPI_INT32_T, 0, comm.get());
     const std::int64_t same =
         std::mismatch(own + begin, own + begin + some, first.begin()).first - (own + begin);
     if (same == some || wrong < count) continue;

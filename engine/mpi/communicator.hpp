@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,8 +21,9 @@
 
 namespace heed::mpi {
 
-/// Throws unless an MPI call went well.
-void check(int code, const char* call);
+/// Throws unless a call of this function of MPI went well.
+void check(int code, const char* function);
+#define HEED_CALL(function, ...) heed::mpi::check(function(__VA_ARGS__), #function)
 
 /// Counts of bytes that travel are multiples of this, so that counts stay ints up to 128 GiB.
 inline constexpr std::size_t kUnitBytes = 64;
@@ -65,10 +67,16 @@ class Communicator {
   /// the latest message of the lowest rank that has one.
   void agree(heed_status status) const;
 
-  /// Runs function, which must not communicate, and agrees on how it went.
+  /// Runs function, which must not communicate, agrees on how it went, and returns its result.
   template <class Function>
-  void agreed(Function&& function) const {
-    agree(guarded(std::forward<Function>(function)));
+  auto agreed(Function&& function) const {
+    if constexpr (std::is_void_v<decltype(function())>) {
+      agree(guarded(function));
+    } else {
+      decltype(function()) result{};
+      agree(guarded([&] { result = function(); }));
+      return result;
+    }
   }
 
   /// Reduces a value that every rank has. Collective.
@@ -123,15 +131,13 @@ class Requests {
       : comm_(comm), requests_(static_cast<MPI_Request*>(memory)) {}
 
   void receive(void* to, std::size_t count, MPI_Datatype type, int rank, int tag) {
-    check(
-        MPI_Irecv(to, static_cast<int>(count), type, rank, tag, comm_.get(), &requests_[count_++]),
-        "MPI_Irecv");
+    HEED_CALL(MPI_Irecv, to, static_cast<int>(count), type, rank, tag, comm_.get(),
+              &requests_[count_++]);
   }
 
   void send(const void* from, std::size_t count, MPI_Datatype type, int rank, int tag) {
-    check(MPI_Isend(from, static_cast<int>(count), type, rank, tag, comm_.get(),
-                    &requests_[count_++]),
-          "MPI_Isend");
+    HEED_CALL(MPI_Isend, from, static_cast<int>(count), type, rank, tag, comm_.get(),
+              &requests_[count_++]);
   }
 
   /// A multiple of kUnitBytes.
@@ -144,14 +150,13 @@ class Requests {
   /// Lets MPI work on them, and says whether all have ended.
   bool progress() {
     int done = 1;
-    if (count_ > 0)
-      check(MPI_Testall(count_, requests_, &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    if (count_ > 0) HEED_CALL(MPI_Testall, count_, requests_, &done, MPI_STATUSES_IGNORE);
     if (done != 0) count_ = 0;
     return done != 0;
   }
 
   void wait() {
-    if (count_ > 0) check(MPI_Waitall(count_, requests_, MPI_STATUSES_IGNORE), "MPI_Waitall");
+    if (count_ > 0) HEED_CALL(MPI_Waitall, count_, requests_, MPI_STATUSES_IGNORE);
     count_ = 0;
   }
 
@@ -184,8 +189,7 @@ ByRank<T> exchange_lists(const Communicator& comm, const ByRank<T>& sent) {
     received.resize(sent.size());
     memory.resize(2 * sent.size());
   });
-  check(MPI_Alltoall(counts.data(), 1, MPI_INT64_T, theirs.data(), 1, MPI_INT64_T, comm.get()),
-        "MPI_Alltoall");
+  HEED_CALL(MPI_Alltoall, counts.data(), 1, MPI_INT64_T, theirs.data(), 1, MPI_INT64_T, comm.get());
   comm.agreed([&] {
     for (std::size_t rank = 0; rank < sent.size(); ++rank)
       received[rank].resize(static_cast<std::size_t>(theirs[rank]));

@@ -96,8 +96,9 @@ heed_attention_desc shard_alone(heed_attention_desc desc) {
 }
 
 /// Structs have these names in messages.
-void read_desc(Problem& p, const heed_context& c, const heed_mpi_attention_desc* desc,
-               const char* name, const char* attention) {
+Problem read_desc(const heed_context& c, const heed_mpi_attention_desc* desc, const char* name,
+                  const char* attention) {
+  Problem p = {};
   p.given = read_struct(desc, name);
   p.desc = read_struct(p.given.attention, attention);
   check_choice("placement", p.given.placement, "a heed_mpi_placement", HEED_MPI_POSITIONS);
@@ -111,7 +112,8 @@ void read_desc(Problem& p, const heed_context& c, const heed_mpi_attention_desc*
            intensity);
   check_supported(p.desc, p.given.tensors);
   check_sequences(p);
-  make_dense_plan(c, shard_alone(p.desc));  // the dense checks
+  const heed_attention_desc alone = shard_alone(p.desc);
+  make<heed_attention_plan>(&c, &alone);  // the dense checks
   check_score_weights(p);
   if (!p.everywhere())
     check_positions("query_positions", p.given.query_positions, p.given.placement,
@@ -119,23 +121,26 @@ void read_desc(Problem& p, const heed_context& c, const heed_mpi_attention_desc*
   else if (p.given.query_positions != nullptr)
     refuse("desc.query_positions is given; it must be NULL with HEED_MPI_QUERIES_EVERYWHERE");
   check_positions("key_positions", p.given.key_positions, p.given.placement, p.desc.key_length);
+  return p;
 }
 
 /// The gradients that are asked for must be of something that runs bring.
 void check_gradients(const Problem& p) {
   check_choice("gradients", p.gradients, "heed_mpi_gradients, or-ed", 511);
-  const auto check_beside = [&](heed_mpi_gradients gradient, const char* name,
-                                heed_mpi_tensors tensor, const char* of) {
-    if (p.wants(gradient) && !p.brings(tensor))
-      refuse("desc.gradients has %s (%d); desc.tensors lacks %s (%d)", name,
-             static_cast<int>(gradient), of, static_cast<int>(tensor));
+  const struct {
+    heed_mpi_gradients gradient;
+    heed_mpi_tensors tensor;
+    const char* name;
+  } inputs[] = {
+#define INPUT(name) {HEED_MPI_GRAD_##name, HEED_MPI_##name, #name}
+      INPUT(BIAS), INPUT(SINKS), INPUT(ALIBI_SLOPES), INPUT(SCORE_WEIGHTS)
+#undef INPUT
   };
-  check_beside(HEED_MPI_GRAD_BIAS, "HEED_MPI_GRAD_BIAS", HEED_MPI_BIAS, "HEED_MPI_BIAS");
-  check_beside(HEED_MPI_GRAD_SINKS, "HEED_MPI_GRAD_SINKS", HEED_MPI_SINKS, "HEED_MPI_SINKS");
-  check_beside(HEED_MPI_GRAD_ALIBI_SLOPES, "HEED_MPI_GRAD_ALIBI_SLOPES", HEED_MPI_ALIBI_SLOPES,
-               "HEED_MPI_ALIBI_SLOPES");
-  check_beside(HEED_MPI_GRAD_SCORE_WEIGHTS, "HEED_MPI_GRAD_SCORE_WEIGHTS", HEED_MPI_SCORE_WEIGHTS,
-               "HEED_MPI_SCORE_WEIGHTS");
+  for (const auto& input : inputs)
+    if (p.wants(input.gradient) && !p.brings(input.tensor))
+      refuse("desc.gradients has HEED_MPI_GRAD_%s (%d); desc.tensors lacks HEED_MPI_%s (%d)",
+             input.name, static_cast<int>(input.gradient), input.name,
+             static_cast<int>(input.tensor));
 }
 
 void read_gradients(Problem& p, const heed_context& c,
@@ -157,15 +162,7 @@ void read_gradients(Problem& p, const heed_context& c,
   heed_attention_backward_desc shard = p.backward;
   shard.attention = &alone;
   shard.grad_bias = kNoScores;
-  make_dense_plan(c, shard);
-}
-
-void fill_layouts(const Problem& p, const Extent& extent,
-                  std::initializer_list<heed_layout*> layouts) {
-  for (heed_layout* layout : layouts) {
-    if (layout->dtype == HEED_DTYPE_DEFAULT) layout->dtype = p.real();
-    *layout = explicit_layout(*layout, extent);
-  }
+  make<heed_attention_backward_plan>(&c, &shard);
 }
 
 void fill_defaults(Problem& p) {
@@ -177,31 +174,37 @@ void fill_defaults(Problem& p) {
   heed_attention_backward_desc& g = p.backward;
   for (heed_score_layout* scores : {&d.bias, &g.grad_bias})
     if (scores->dtype == HEED_DTYPE_DEFAULT) scores->dtype = p.real();
-  const auto of_queries = [&](std::int64_t features, std::initializer_list<heed_layout*> layouts) {
-    fill_layouts(p, {d.batch, d.query_heads, d.query_length, features}, layouts);
+  const Extent queries = {d.batch, d.query_heads, d.query_length, 0};
+  const Extent keys = {d.batch, d.key_heads, d.key_length, 0};
+  const auto fill = [&](Extent extent, std::int64_t features,
+                        std::initializer_list<heed_layout*> layouts) {
+    extent.features = features;
+    for (heed_layout* layout : layouts) {
+      if (layout->dtype == HEED_DTYPE_DEFAULT) layout->dtype = p.real();
+      *layout = explicit_layout(*layout, extent);
+    }
   };
-  const auto of_keys = [&](std::int64_t features, std::initializer_list<heed_layout*> layouts) {
-    fill_layouts(p, {d.batch, d.key_heads, d.key_length, features}, layouts);
-  };
-  of_queries(d.features, {&d.query, &g.grad_query});
-  of_queries(d.value_features, {&d.out, &g.grad_out});
-  of_queries(1, {&d.lse, &g.grad_lse});
-  of_keys(d.features, {&d.key, &g.grad_key});
-  of_keys(d.value_features, {&d.value, &g.grad_value});
+  fill(queries, d.features, {&d.query, &g.grad_query});
+  fill(queries, d.value_features, {&d.out, &g.grad_out});
+  fill(queries, 1, {&d.lse, &g.grad_lse});
+  fill(keys, d.features, {&d.key, &g.grad_key});
+  fill(keys, d.value_features, {&d.value, &g.grad_value});
 }
 
 }  // namespace
 
-void read(Problem& p, const heed_context& c, const heed_mpi_attention_desc* desc) {
-  read_desc(p, c, desc, "desc", "desc.attention");
+Problem read(const heed_context& c, const heed_mpi_attention_desc* desc) {
+  Problem p = read_desc(c, desc, "desc", "desc.attention");
   fill_defaults(p);
+  return p;
 }
 
-void read(Problem& p, const heed_context& c, const heed_mpi_attention_backward_desc* desc) {
+Problem read(const heed_context& c, const heed_mpi_attention_backward_desc* desc) {
   const heed_mpi_attention_backward_desc given = read_struct(desc, "desc");
-  read_desc(p, c, given.attention, "desc.attention", "desc.attention->attention");
+  Problem p = read_desc(c, given.attention, "desc.attention", "desc.attention->attention");
   read_gradients(p, c, given);
   fill_defaults(p);
+  return p;
 }
 
 // ---- Arguments of runs --------------------------------------------------------------------------

@@ -16,32 +16,7 @@
 
 namespace heed::mpi {
 
-/// The tensors that a run reads; from kOut on, where gradients are computed.
-enum Input : std::size_t {
-  kQuery,
-  kKey,
-  kValue,
-  kMask,
-  kBias,
-  kOut,
-  kLse,
-  kGradOut,
-  kGradLse,
-  kMostTensors
-};
-using Tensors = std::array<Tensor, kMostTensors>;
-
-/// A tensor by its rows, which are split over ranks: [batch, heads, rows, features]. Where there
-/// are none features are 0.
-struct SplitRows {
-  bool of_keys;  ///< with key heads; else the rows and heads of queries
-  std::uint32_t dtype;
-  std::int64_t features;
-  bool one_batch = false, one_head = false;  ///< repeats along these axes, where its size is 1
-};
-using RowsList = std::vector<SplitRows>;
-
-/// The bytes of such a tensor, a multiple of kUnitBytes.
+/// The bytes of the rows of a tensor, a multiple of kUnitBytes.
 inline std::size_t checked_bytes(std::uint32_t dtype, const Extent& e) {
   const Size bytes =
       Size(e.batch) * e.heads * e.rows * e.features * static_cast<std::int64_t>(bytes_of(dtype));
@@ -80,18 +55,8 @@ struct HeadShare {
   }
 };
 
-/// The tensors that a problem reads and, of all heads, writes: out and lse, or gradients of
-/// queries, keys, values and, where each rank has its own rows of it, a bias. The latter travel in
-/// the arithmetic's type.
-RowsList inputs_of(const Problem& problem);
+/// Among Problem::results.
 constexpr std::size_t kGradBiasResult = 3;
-RowsList results_of(const Problem& problem);
-/// The gradients of keys and values alone.
-RowsList gradients_of_keys(const Problem& problem);
-
-/// The caller's inputs. Where gradients are computed `backward` is given.
-Tensors inputs_of(const Problem& problem, const heed_attention_args& args,
-                  const heed_attention_backward_args* backward);
 
 class Exchange {
  public:
@@ -99,8 +64,8 @@ class Exchange {
   /// Of the group of `rank`: so many ranks from a multiple of their number on.
   Exchange(const Problem& p, const HeadShare& share, int rank, int head_ranks)
       : share_(share),
-        inputs_(inputs_of(p)),
-        results_(results_of(p)),
+        inputs_(p.inputs),
+        results_(p.results),
         first_rank_(rank / head_ranks * head_ranks),
         place_(static_cast<std::size_t>(rank % head_ranks)),
         group_{together(p.queries, first_rank_, head_ranks),
@@ -143,21 +108,13 @@ class Exchange {
   /// group come back, and lie in the workspace. Masks and biases that repeat over all queries do
   /// not travel: they are the caller's, from this rank's heads on.
   Tensors gather(Requests& requests, const Tensors& from, std::byte* workspace) const {
-    const std::size_t bytes = bytes_of(inputs_, own());
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      const Tensors message =
-          share_.laid_out(inputs_, workspace + send_ + i * bytes, own().counts());
-      for (std::size_t t = 0; t < inputs_.size(); ++t) {
-        const Extent rows = share_.extent(inputs_[t], own().counts());
-        const std::int64_t head =
-            inputs_[t].one_head ? 0 : static_cast<std::int64_t>(i) * rows.heads;
-        if (inputs_[t].features == 0) continue;
-        if (from[t].data == nullptr)
-          std::memset(message[t].data, 0, checked_bytes(inputs_[t].dtype, rows));
-        else
-          copy(from[t].from(head, 0), message[t], rows);
-      }
-    }
+    each_share(inputs_, workspace + send_,
+               [&](std::size_t t, const Tensor& share, std::int64_t head, const Extent& extent) {
+                 if (from[t].data != nullptr)
+                   copy(from[t].from(head, 0), share, extent);
+                 else
+                   std::memset(share.data, 0, checked_bytes(share.layout.dtype, extent));
+               });
     all_to_all(requests, workspace, inputs_, true);
     Tensors all = inputs(workspace);
     place_rows(inputs_, workspace + receive_, all, true);
@@ -180,23 +137,19 @@ class Exchange {
   /// for every result t; once, with their sum, where it repeats over heads.
   template <class Function>
   void each_result(std::byte* workspace, Function&& function) const {
-    const auto of_peer = [&](std::size_t i) {
-      return share_.laid_out(results_, workspace + receive_ + i * bytes_of(results_, own()),
-                             own().counts());
-    };
-    const Tensors first = of_peer(0);
-    for (std::size_t i = 0; i < peers_.size(); ++i)
-      for (std::size_t t = 0; t < results_.size(); ++t) {
-        const SplitRows& rows = results_[t];
-        const Extent all = share_.extent(rows, own().counts());
-        const Tensor theirs = of_peer(i)[t];
-        if (!rows.one_head)
-          function(t, theirs, static_cast<std::int64_t>(i) * all.heads, all);
-        else if (i > 0)
-          add(theirs.data, first[t].data,
-              static_cast<std::size_t>(all.elements()) * mpi::bytes_of(rows.dtype), rows.dtype);
-        if (rows.one_head && i + 1 == peers_.size()) function(t, first[t], 0, all);
-      }
+    std::byte* const received = workspace + receive_;
+    const Tensors sums = share_.laid_out(results_, received, own().counts());
+    each_share(results_, received,
+               [&](std::size_t t, const Tensor& share, std::int64_t head, const Extent& extent) {
+                 if (!results_[t].one_head)
+                   function(t, share, head, extent);
+                 else if (share.data != sums[t].data)
+                   add(share.data, sums[t].data,
+                       static_cast<std::size_t>(extent.elements()) * share.element_bytes(),
+                       share.layout.dtype);
+               });
+    for (std::size_t t = 0; t < results_.size(); ++t)
+      if (results_[t].one_head) function(t, sums[t], 0, share_.extent(results_[t], own().counts()));
   }
 
  private:
@@ -206,6 +159,22 @@ class Exchange {
     return share_.bytes(list, peer.counts());
   }
   const Shard& own() const { return peers_[place_]; }
+
+  /// Calls function(t, tensor, first head, extent) with each peer's heads of this rank's rows,
+  /// which lie peer after peer, for every tensor t that has any.
+  template <class Function>
+  void each_share(const RowsList& list, std::byte* at, Function&& function) const {
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      const Tensors tensors = share_.laid_out(list, at, own().counts());
+      at += bytes_of(list, own());
+      for (std::size_t t = 0; t < list.size(); ++t) {
+        const Extent extent = share_.extent(list[t], own().counts());
+        const auto head = list[t].one_head ? 0 : static_cast<std::int64_t>(i) * extent.heads;
+        if (extent.features > 0) function(t, tensors[t], head, extent);
+      }
+    }
+  }
+
   /// Copies the rows of all peers from their messages to where they belong among the group's, or
   /// from there.
   void place_rows(const RowsList& list, std::byte* message, const Tensors& all, bool to_all) const {

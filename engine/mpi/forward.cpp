@@ -9,11 +9,11 @@ heed_mpi_attention_plan::heed_mpi_attention_plan(MPI_Comm parent, const heed_con
                                                  const heed_mpi_attention_desc* desc)
     : Plan("attention", parent, given, desc) {
   comm.agreed([&] {
-    make_dense_plans(dense, [&](heed_attention_desc& form) {
+    for (heed_attention_desc& form : forms) {
       form.out = unset_layout(problem.real());
       form.lse = unset_layout(HEED_DTYPE_F64);
-      return make_dense_plan(*context, form);
-    });
+      make_dense_plan(dense, form);
+    }
     plan_workspace();
   });
 }
@@ -43,31 +43,13 @@ void heed_mpi_attention_plan::plan_workspace() {
 namespace heed::mpi {
 namespace {
 
-class Forward : Run {
+class Forward : public Run {
  public:
   Forward(const heed_mpi_attention_plan& plan, const heed_attention_args& args,
           std::byte* workspace)
       : Run(plan, args, inputs_of(plan.problem, args, nullptr), workspace), own_(plan) {}
 
-  void run() {
-    Run::run([&] { work(); });
-  }
-
  private:
-  void work() {
-    travel([&](const Call& call) { compute(call); });
-    exchange_results([&](const Tensors& results) { write(results); });
-    if (problem_.everywhere()) wait([&] { gather_results(); });
-    const Tensors to = {tensor_of(args_.out, problem_.desc.out),
-                        tensor_of(args_.lse, problem_.desc.lse)};
-    end([&] {
-      if (plan_.shares_heads())
-        write_exchanged({*plan_.context, problem_.real(), nullptr}, to);
-      else
-        write(to);
-    });
-  }
-
   std::byte* out_of(const Slice& slice, std::byte* merged) const {
     const std::int64_t elements =
         plan_.problems() * slice.queries.row * problem_.desc.value_features;
@@ -77,7 +59,7 @@ class Forward : Run {
     return reinterpret_cast<double*>(merged + own_.lse_at) + plan_.problems() * slice.queries.row;
   }
 
-  void compute(const Call& call) {
+  void compute(const Call& call) override {
     const Slice& slice = slice_of(call);
     heed_attention_args args = arguments(call);
     std::byte* const merged = out_of(slice, workspace_);
@@ -103,6 +85,17 @@ class Forward : Run {
                lse);
   }
 
+  void lay_out(const Tensors& group) override { write(group); }
+
+  void write() override {
+    const Tensors to = {tensor_of(args_.out, problem_.desc.out),
+                        tensor_of(args_.lse, problem_.desc.lse)};
+    if (plan_.shares_heads())
+      write_exchanged({*plan_.context, problem_.real(), nullptr}, to);
+    else
+      write(to);
+  }
+
   /// The results of all slices, converted: merged, where all ranks have results of the same rows.
   void write(const Tensors& to) const {
     const bool gathered = problem_.everywhere();
@@ -120,13 +113,12 @@ class Forward : Run {
     }
   }
 
-  /// Everybody's results of the same rows, one rank's after the other's.
-  void gather_results() {
+  /// Of queries that are everywhere, the results of all ranks, one rank's after the other's.
+  void combine() override {
+    if (!problem_.everywhere()) return;
     const int units = Communicator::units(own_.merged_bytes);
-    mpi::check(
-        MPI_Allgather(workspace_ + own_.out_at, units, plan_.comm.unit(),
-                      workspace_ + own_.gathered_at, units, plan_.comm.unit(), plan_.comm.get()),
-        "MPI_Allgather");
+    HEED_CALL(MPI_Allgather, workspace_ + own_.out_at, units, plan_.comm.unit(),
+              workspace_ + own_.gathered_at, units, plan_.comm.unit(), plan_.comm.get());
   }
 
   const heed_mpi_attention_plan& own_;
@@ -136,8 +128,7 @@ class Forward : Run {
 
 void run(const heed_mpi_attention_plan& plan, const heed_attention_args* given, void* workspace,
          std::size_t bytes) {
-  heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
-  plan.comm.agreed([&] { args = read_args(plan, given, workspace, bytes); });
+  const auto args = plan.comm.agreed([&] { return read_args(plan, given, workspace, bytes); });
   Forward(plan, args, static_cast<std::byte*>(workspace)).run();
 }
 

@@ -11,12 +11,6 @@ std::int64_t slice_rows(std::int64_t problems) {
   return std::clamp<std::int64_t>(8192 / problems, 128, 1024);
 }
 
-int chosen(const std::vector<heed_mpi_choice>& choices) {
-  for (const heed_mpi_choice& choice : choices)
-    if (choice.chosen != 0) return static_cast<int>(choice.head_ranks);
-  return 1;
-}
-
 /// Between two ranks no two messages of a round are alike.
 int tag_of(int span, bool up, bool gradients) {
   return 4 * span + (gradients ? 2 : 0) + (up ? 1 : 0);
@@ -26,20 +20,18 @@ int tag_of(int span, bool up, bool gradients) {
 
 void Plan::plan() {
   choices = choices_of(problem);
-  head_ranks = chosen(choices);
+  for (const heed_mpi_choice& choice : choices)
+    if (choice.chosen != 0) head_ranks = static_cast<int>(choice.head_ranks);
   share = {problem.desc.batch, problem.desc.query_heads / head_ranks,
            problem.desc.key_heads / head_ranks};
   if (shares_heads()) exchange = Exchange(problem, share, comm.rank(), head_ranks);
   const Ring ring(problem, head_ranks);
   own_ = ring.shard(member());
-  const Tensors gathered = shares_heads() ? exchange.inputs(nullptr) : Tensors{};
-  mask = scores_of_calls(problem.desc.mask, problem.mask, gathered, kMask);
-  bias = scores_of_calls(problem.desc.bias, problem.bias, gathered, kBias);
   plan_slices();
   std::size_t sums = 0;
   for (const Span& keys : own_.keys) {
     sums_at.push_back(sums);
-    sums += share.bytes(gradients_of_keys(problem), {0, keys.count});
+    sums += share.bytes(problem.parcel_gradients, {0, keys.count});
   }
   need(kSums, sums);
   problem.everywhere() ? add_own_calls(rounds.emplace_back()) : plan_rounds(ring);
@@ -48,20 +40,20 @@ void Plan::plan() {
 }
 
 heed_score_layout Plan::scores_of_calls(heed_score_layout own, const WholeScores& whole,
-                                        const Tensors& gathered, std::size_t index) const {
+                                        const Tensor& gathered) const {
   if (own.heads > 1) own.heads = share.heads;
   if (!shares_heads() || !whole.by_rows) return own;
-  const heed_layout& there = gathered[index].layout;
+  const heed_layout& l = gathered.layout;
   return {own.dtype,
           HEED_STRIDES_EXPLICIT,
           whole.batch,
           whole.heads == 1 ? 1 : share.heads,
           rows_in(own_.queries),
           whole.keys,
-          there.stride_batch,
-          there.stride_head,
-          there.stride_row,
-          there.stride_feature};
+          l.stride_batch,
+          l.stride_head,
+          l.stride_row,
+          l.stride_feature};
 }
 
 const char* Plan::strategy() const {
@@ -122,16 +114,16 @@ std::size_t Plan::form_of(const Span& queries, const Span& keys, bool own) {
   d.key_heads = share.key_heads;
   d.query_length = queries.count;
   d.key_length = keys.count;
+  const Tensors gathered = shares_heads() ? exchange.inputs(nullptr) : Tensors{};
   if (shares_heads()) {
-    const Tensors gathered = exchange.inputs(nullptr);
     d.query = gathered[kQuery].layout;
     d.key = gathered[kKey].layout;
     d.value = gathered[kValue].layout;
   }
-  d.mask = mask;
-  d.bias = bias;
+  d.mask = scores_of_calls(d.mask, problem.mask, gathered[kMask]);
+  d.bias = scores_of_calls(d.bias, problem.bias, gathered[kBias]);
   if (!own) {
-    const Tensors travelled = share.laid_out(keys_and_values(), nullptr, {0, keys.count});
+    const Tensors travelled = share.laid_out(problem.parcel, nullptr, {0, keys.count});
     d.key = travelled[0].layout;
     d.value = travelled[1].layout;
   }
@@ -158,16 +150,14 @@ std::size_t Plan::form_of(const Span& queries, const Span& keys, bool own) {
 
 void Plan::plan_rounds(const Ring& ring) {
   rounds.resize(static_cast<std::size_t>(ring.rounds()) + 1);  // gradients of the last come back
-  const RowsList keys_list = keys_and_values();
-  const RowsList gradients_list = gradients_of_keys(problem);
-  std::vector<std::size_t> at(own_.keys.size(), SIZE_MAX);  // of own parcels
+  std::vector<std::size_t> at(own_.keys.size(), SIZE_MAX);     // of own parcels
   for (int r = 0; r < ring.rounds(); ++r) {
     const auto n = static_cast<std::size_t>(r);
     Round& round = rounds[n];
     std::size_t end = 0;
     for (const Held& held : ring.held(member(), r)) {
       const Span& keys = ring.keys_of(*held.parcel);
-      const std::size_t bytes = share.bytes(keys_list, {0, keys.count});
+      const std::size_t bytes = share.bytes(problem.parcel, {0, keys.count});
       if (bytes == 0) continue;
       check_message(bytes);
       const auto span = static_cast<std::size_t>(held.parcel->span);
@@ -187,7 +177,7 @@ void Plan::plan_rounds(const Ring& ring) {
       if (n == 0 || !ring.attends(member(), keys)) continue;
       const Bytes gradients = {area_of(kGradients, n), round.gradient_bytes};
       add_calls(round, {0, 0, keys, place, gradients, false, false});
-      const std::size_t back = share.bytes(gradients_list, {0, keys.count});
+      const std::size_t back = share.bytes(problem.parcel_gradients, {0, keys.count});
       if (back == 0) continue;
       check_message(back);
       round.gradient_bytes += back;
@@ -209,7 +199,7 @@ void Plan::plan_gradients_back(const Ring& ring, std::size_t n) {
   std::size_t end = 0;
   for (const Parcel& parcel : ring.parcels(member())) {
     const Span& keys = ring.keys_of(parcel);
-    const std::size_t bytes = share.bytes(gradients_of_keys(problem), {0, keys.count});
+    const std::size_t bytes = share.bytes(problem.parcel_gradients, {0, keys.count});
     const auto receive = [&](bool up, int other) {
       if (bytes == 0 || !ring.attends(other, keys)) return;
       next.receives.push_back(

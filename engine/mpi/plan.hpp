@@ -83,11 +83,8 @@ class Plan : public RankPlan {
   Problem problem;
   std::vector<heed_mpi_choice> choices;
   int head_ranks = 1;
-  HeadShare share = {};                    ///< of this rank
-  heed_score_layout mask = {}, bias = {};  ///< of calls: of this rank's heads, and where they are
-                                           ///< shared all rows of the group
-
-  Exchange exchange;  ///< used where head_ranks is above 1
+  HeadShare share = {};  ///< of this rank
+  Exchange exchange;     ///< used where head_ranks is above 1
   std::vector<Slice> slices;
   std::vector<Packed> packed;
   std::vector<Round> rounds;
@@ -109,11 +106,6 @@ class Plan : public RankPlan {
   std::int64_t problems() const { return share.batch * share.heads; }
   /// Own keys: of the group, where heads are shared.
   const Spans& own_keys() const { return own_.keys; }
-  /// Keys and then values of a span, as they travel.
-  RowsList keys_and_values() const {
-    const heed_attention_desc& d = problem.desc;
-    return {{true, d.key.dtype, d.features}, {true, d.value.dtype, d.value_features}};
-  }
 
  protected:
   template <class Desc>
@@ -121,22 +113,19 @@ class Plan : public RankPlan {
       : RankPlan(operation),
         comm(parent),
         context(given),
-        problem(make_problem(comm, given,
-                             [&](Problem& p, const heed_context& c) { read(p, c, desc); })) {
+        problem(make_problem(comm, given, desc)) {
     comm.agreed([&] { plan(); });
   }
 
   /// A mask, a bias or its gradient as calls see it: `own`, or where its rows are exchanged among
-  /// ranks that share heads, which lies as gathered[index].
+  /// ranks that share heads, as it was gathered.
   heed_score_layout scores_of_calls(heed_score_layout own, const WholeScores& whole,
-                                    const Tensors& gathered, std::size_t index) const;
-  /// Makes the dense plan of every form, which `complete` gives its outputs.
-  template <class DensePlanOf, class Complete>
-  void make_dense_plans(std::vector<DensePlanOf>& plans, Complete&& complete) {
-    for (heed_attention_desc& form : forms) {
-      plans.push_back(complete(form));
-      dense_bytes = std::max(dense_bytes, workspace_of(plans.back()));
-    }
+                                    const Tensor& gathered) const;
+  /// Makes a dense plan.
+  template <class DensePlan, class Desc>
+  void make_dense_plan(std::vector<Owned<DensePlan>>& plans, const Desc& desc) {
+    plans.push_back(make<DensePlan>(context, &desc));
+    dense_bytes = std::max(dense_bytes, workspace_of(plans.back()));
   }
   std::int64_t query_rows() const;
   /// Takes the buffers that both passes need, as the last of the workspace.
@@ -169,7 +158,7 @@ struct heed_mpi_attention_plan : heed::mpi::Plan {
   heed_mpi_attention_plan(MPI_Comm parent, const heed_context* given,
                           const heed_mpi_attention_desc* desc);
 
-  std::vector<heed::mpi::DensePlan> dense;  ///< by form
+  std::vector<heed::mpi::Owned<heed_attention_plan>> dense;  ///< by form
 
   /// Offsets into the workspace.
   std::size_t out_at = 0, lse_at = 0;                  ///< of all slices, merged so far
@@ -186,7 +175,7 @@ struct heed_mpi_attention_backward_plan : heed::mpi::Plan {
   heed_mpi_attention_backward_plan(MPI_Comm parent, const heed_context* given,
                                    const heed_mpi_attention_backward_desc* desc);
 
-  std::vector<heed::mpi::DenseBackwardPlan> dense;  ///< by form
+  std::vector<heed::mpi::Owned<heed_attention_backward_plan>> dense;  ///< by form
 
   /// Offsets into the workspace, of sums in the arithmetic's type.
   std::size_t grad_query_at = 0;  ///< of all slices
@@ -195,9 +184,14 @@ struct heed_mpi_attention_backward_plan : heed::mpi::Plan {
   heed_score_layout grad_bias = {};
   std::size_t grad_bias_at = 0;
   bool exchanges_bias = false;
-  std::size_t sinks_at = 0, slopes_at = 0;  ///< [query_heads], of all ranks
-  std::size_t score_weights_at = 0;         ///< likewise, [query_heads][Problem::weights_of_head()]
-  std::size_t scale_at = 0, temperature_at = 0;
+  /// A gradient of values that all ranks have together.
+  struct Total {
+    heed_mpi_gradients gradient;
+    void* heed_attention_backward_args::*to;
+    std::int64_t heads, of_head;  ///< so many values of each head
+    std::size_t at = 0;
+  };
+  std::vector<Total> totals;                 ///< that are wanted
   std::size_t sums_begin = 0, sums_end = 0;  ///< all of these; they begin as 0
   /// The sums of all ranks, up to sums_end, as one piece for every rank.
   std::size_t shared_begin = 0, piece_bytes = 0;

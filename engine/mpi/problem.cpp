@@ -52,10 +52,6 @@ void compare(const Communicator& comm, const Problem& p) {
                           whole("bias.heads", bias.heads == 0 ? d.query_heads : bias.heads),
                           whole("bias.keys", bias.keys == 1 ? 1 : 0)};
   mpi::compare(comm, fields);
-}
-
-/// Where sequences begin, too.
-void compare_sequences(const Communicator& comm, const Problem& p) {
   if (p.given.sequences == 0) return;
   mpi::compare(comm, "cu_seqlens_q", p.given.cu_seqlens_q, p.given.sequences + 1);
   mpi::compare(comm, "cu_seqlens_k", p.given.cu_seqlens_k, p.given.sequences + 1);
@@ -71,7 +67,7 @@ void unite_scores(const Communicator& comm, Problem& p) {
                            varies(mask.keys),  varies(bias.batch), varies(bias.heads),
                            varies(bias.rows),  varies(bias.keys)};
   int all[kFlags] = {};
-  check(MPI_Allreduce(own, all, kFlags, MPI_INT, MPI_MAX, comm.get()), "MPI_Allreduce");
+  HEED_CALL(MPI_Allreduce, own, all, kFlags, MPI_INT, MPI_MAX, comm.get());
   const auto united = [&](const int* flags) {
     return WholeScores{flags[0] != 0 ? p.desc.batch : 1, flags[1] != 0 ? p.desc.query_heads : 1,
                        flags[3], flags[2] != 0};
@@ -99,46 +95,48 @@ void check_whole(const heed_context& context, const Problem& p) {
   whole.mask = whole.bias = kNoScores;
   whole.query_length = p.total_queries;
   whole.key_length = p.total_keys;
-  make_dense_plan(context, whole);
+  make<heed_attention_plan>(&context, &whole);
   if (p.brings(HEED_MPI_MASK)) whole.mask = p.desc.mask;
   if (p.brings(HEED_MPI_BIAS)) whole.bias = p.desc.bias;
   whole.query_length = p.desc.query_length;
   whole.causal = HEED_CAUSAL_NONE;
   whole.causal_offset = whole.alignment_offset = 0;
   whole.alignment = HEED_ALIGNMENT_TOP_LEFT;
-  make_dense_plan(context, whole);
+  make<heed_attention_plan>(&context, &whole);
   if (!p.wants(HEED_MPI_GRAD_BIAS)) return;
   heed_attention_backward_desc gradients = p.backward;
   gradients.attention = &whole;
   for (heed_layout* layout : {&gradients.grad_out, &gradients.grad_lse, &gradients.grad_query,
                               &gradients.grad_key, &gradients.grad_value})
     *layout = unset_layout(layout->dtype);
-  make_dense_plan(context, gradients);
+  make<heed_attention_backward_plan>(&context, &gradients);
 }
 
-/// Cuts spans where sequences of a packed batch begin.
+/// Finds where sequences begin, and cuts spans there.
 void cut_sequences(Problem& p) {
-  if (p.given.sequences == 0) return;
-  const auto sequences = static_cast<std::size_t>(p.given.sequences);
-  const auto check_end = [&](const char* field, const std::int32_t* begins, std::int64_t rows) {
-    if (begins[sequences] != rows)
-      refuse("desc.%s[%zu] is %d; it must be %lld, the rows of all ranks", field, sequences,
-             begins[sequences], lld(rows));
+  const std::vector<std::int64_t>& q = p.query_begins = {0, p.total_queries};
+  const std::vector<std::int64_t>& k = p.key_begins = {0, p.total_keys};
+  const std::int64_t sequences = p.given.sequences;
+  if (sequences == 0) return;
+  p.query_begins.assign(p.given.cu_seqlens_q, p.given.cu_seqlens_q + sequences + 1);
+  p.key_begins.assign(p.given.cu_seqlens_k, p.given.cu_seqlens_k + sequences + 1);
+  const auto check_end = [&](const char* field, std::int64_t end, std::int64_t rows) {
+    if (end != rows)
+      refuse("desc.%s[%lld] is %lld; it must be %lld, the rows of all ranks", field, lld(sequences),
+             lld(end), lld(rows));
   };
-  const std::int32_t* const q = p.given.cu_seqlens_q;
-  const std::int32_t* const k = p.given.cu_seqlens_k;
-  check_end("cu_seqlens_q", q, p.total_queries);
-  check_end("cu_seqlens_k", k, p.total_keys);
+  check_end("cu_seqlens_q", q.back(), p.total_queries);
+  check_end("cu_seqlens_k", k.back(), p.total_keys);
   const bool ordered = p.desc.window != 0 || p.brings(HEED_MPI_ALIBI_SLOPES);
   const bool stands = p.desc.causal != HEED_CAUSAL_NONE || p.desc.alignment != 0;
-  for (std::size_t n = 0; ordered && !stands && n < sequences; ++n)
+  for (std::size_t n = 0; ordered && !stands && n + 1 < q.size(); ++n)
     if (q[n + 1] - q[n] != k[n + 1] - k[n])
       refuse(
-          "desc.alignment is 0, and sequence %zu has %d queries and %d keys; it must say where "
+          "desc.alignment is 0, and sequence %zu has %lld queries and %lld keys; it must say where "
           "queries stand",
-          n, q[n + 1] - q[n], k[n + 1] - k[n]);
-  cut({"query", 0, nullptr}, q, sequences, p.queries);
-  cut({"key", 0, nullptr}, k, sequences, p.keys);
+          n, lld(q[n + 1] - q[n]), lld(k[n + 1] - k[n]));
+  cut("query", q, p.queries);
+  cut("key", k, p.keys);
 }
 
 /// Past all positions, and far from overflow.
@@ -159,14 +157,47 @@ Order order_of(const Problem& p) {
   };
   Order order = {};
   order.matters = left || right || p.brings(HEED_MPI_ALIBI_SLOPES);
-  if (p.given.sequences == 0) order.offsets = {offset(p.total_queries, p.total_keys)};
-  const std::int32_t* const q = p.given.cu_seqlens_q;
-  const std::int32_t* const k = p.given.cu_seqlens_k;
-  for (std::int64_t n = 0; n < p.given.sequences; ++n)
+  const std::vector<std::int64_t>& q = p.query_begins;
+  const std::vector<std::int64_t>& k = p.key_begins;
+  for (std::size_t n = 0; n + 1 < q.size(); ++n)
     order.offsets.push_back(offset(q[n + 1] - q[n], k[n + 1] - k[n]) + k[n] - q[n]);
   order.first = left ? -clamped(d.window_left) : -kUnbounded;
   order.end = right ? (causal ? 0 : clamped(d.window_right)) + 1 : kUnbounded;
   return order;
+}
+
+// ---- Tensors by their rows ----------------------------------------------------------------------
+
+/// The rows of each rank's own queries travel to where the heads are.
+SplitRows rows_of(const WholeScores& scores, std::uint32_t dtype) {
+  return {false, dtype, scores.by_rows ? scores.keys : 0, scores.batch == 1, scores.heads == 1};
+}
+
+void list_tensors(Problem& p) {
+  const heed_attention_desc& d = p.desc;
+  p.inputs = {{false, d.query.dtype, d.features},
+              {true, d.key.dtype, d.features},
+              {true, d.value.dtype, d.value_features},
+              rows_of(p.mask, HEED_DTYPE_I8),
+              rows_of(p.bias, d.bias.dtype)};
+  p.parcel = {p.inputs[kKey], p.inputs[kValue]};
+  if (p.gradients == 0) {
+    p.results = {{false, d.out.dtype, d.value_features}, {false, HEED_DTYPE_F64, 1}};
+    return;
+  }
+  p.inputs.insert(p.inputs.end(), {{false, d.out.dtype, d.value_features},
+                                   {false, d.lse.dtype, 1},
+                                   {false, p.backward.grad_out.dtype, d.value_features},
+                                   {false, p.backward.grad_lse.dtype, 1}});
+  const auto wanted = [&](heed_mpi_gradients gradient, std::int64_t features) {
+    return p.wants(gradient) ? features : 0;
+  };
+  p.parcel_gradients = {{true, p.real(), wanted(HEED_MPI_GRAD_KEY, d.features)},
+                        {true, p.real(), wanted(HEED_MPI_GRAD_VALUE, d.value_features)}};
+  p.results = {{false, p.real(), wanted(HEED_MPI_GRAD_QUERY, d.features)},
+               p.parcel_gradients[0],
+               p.parcel_gradients[1]};
+  if (p.wants(HEED_MPI_GRAD_BIAS)) p.results.push_back(rows_of(p.bias, p.real()));
 }
 
 }  // namespace
@@ -178,15 +209,13 @@ double Problem::flops_per_pair() const {
   return products * static_cast<double>(desc.batch) * static_cast<double>(desc.query_heads);
 }
 
-namespace {
-
-/// Of descriptors that all ranks have read.
 void complete(Problem& p, const Communicator& comm, const heed_context& context) {
+  compare(comm, p);
   unite_scores(comm, p);
   p.keys = gather_spans(comm, p.given.placement, {"key", p.desc.key_length, p.given.key_positions});
   if (p.everywhere()) {
-    comm.agreed([&] {
-      p.queries.assign(static_cast<std::size_t>(comm.size()), {{0, p.desc.query_length, 0}});
+    p.queries = comm.agreed([&] {
+      return std::vector<Spans>(p.keys.size(), {{0, p.desc.query_length, 0}});
     });
     p.total_queries = p.desc.query_length;
   } else {
@@ -200,12 +229,6 @@ void complete(Problem& p, const Communicator& comm, const heed_context& context)
   comm.agreed([&] {
     check_whole(context, p);
     cut_sequences(p);
-    p.query_begins = {0, p.total_queries};
-    p.key_begins = {0, p.total_keys};
-    if (p.given.sequences > 0) {
-      p.query_begins.assign(p.given.cu_seqlens_q, p.given.cu_seqlens_q + p.given.sequences + 1);
-      p.key_begins.assign(p.given.cu_seqlens_k, p.given.cu_seqlens_k + p.given.sequences + 1);
-    }
     const Extent pairs = {p.desc.batch, p.desc.query_heads, p.desc.query_length, p.total_keys};
     p.desc.mask = p.brings(HEED_MPI_MASK) ? explicit_layout(p.desc.mask, pairs) : kNoScores;
     p.desc.bias = p.brings(HEED_MPI_BIAS) ? explicit_layout(p.desc.bias, pairs) : kNoScores;
@@ -214,22 +237,23 @@ void complete(Problem& p, const Communicator& comm, const heed_context& context)
     take_sizes(bias, p.desc.bias);
     bias = explicit_layout(bias, pairs);
     p.order = order_of(p);
+    list_tensors(p);
   });
 }
 
-}  // namespace
-
-Problem make_problem(const Communicator& comm, const heed_context* context,
-                     const std::function<void(Problem&, const heed_context&)>& read_desc) {
-  Problem p = {};
-  comm.agreed([&] {
-    Communicator::check_thread();
-    read_desc(p, required(context, "context"));
-  });
-  compare(comm, p);
-  compare_sequences(comm, p);
-  complete(p, comm, *context);
-  return p;
+Tensors inputs_of(const Problem& p, const heed_attention_args& args,
+                  const heed_attention_backward_args* backward) {
+  Tensors inputs = {tensor_of(args.query, p.desc.query), tensor_of(args.key, p.desc.key),
+                    tensor_of(args.value, p.desc.value)};
+  inputs[kMask] = tensor_of(args.mask, p.desc.mask);
+  inputs[kMask].layout.dtype = HEED_DTYPE_I8;
+  inputs[kBias] = tensor_of(args.bias, p.desc.bias);
+  if (backward == nullptr) return inputs;
+  inputs[kOut] = tensor_of(args.out, p.desc.out);
+  inputs[kLse] = tensor_of(args.lse, p.desc.lse);
+  inputs[kGradOut] = tensor_of(backward->grad_out, p.backward.grad_out);
+  inputs[kGradLse] = tensor_of(backward->grad_lse, p.backward.grad_lse);
+  return inputs;
 }
 
 }  // namespace heed::mpi

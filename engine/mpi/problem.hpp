@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "api/heed_mpi.h"
@@ -29,9 +28,14 @@ struct Problem {
   std::int64_t total_queries, total_keys;
   Order order;
   std::vector<Spans> queries, keys;  ///< of all ranks
-  /// Of sequences, at the end all queries or keys; of one sequence 0 and these.
+  /// Where sequences begin, and the last ends; one has all rows of a batch that is not packed.
   std::vector<std::int64_t> query_begins, key_begins;
   WholeScores mask, bias;
+  RowsList inputs;  ///< in the order of Input
+  /// All that is computed of every head: out and lse, or gradients of queries, keys, values and,
+  /// where each rank has its own rows of it, a bias. These travel in the arithmetic's type.
+  RowsList results;
+  RowsList parcel, parcel_gradients;  ///< the inputs and gradients of keys and values
 
   bool everywhere() const { return given.queries == HEED_MPI_QUERIES_EVERYWHERE; }
   bool brings(heed_mpi_tensors tensor) const { return (given.tensors & tensor) != 0; }
@@ -42,11 +46,6 @@ struct Problem {
   bool one_bias() const { return wants(HEED_MPI_GRAD_BIAS) && !bias.by_rows; }
   /// Useful ones, of a pair and all its heads.
   double flops_per_pair() const;
-  /// Features of a row of keys and values whose gradients are wanted.
-  std::int64_t gradient_features() const {
-    return (wants(HEED_MPI_GRAD_KEY) ? desc.features : 0) +
-           (wants(HEED_MPI_GRAD_VALUE) ? desc.value_features : 0);
-  }
   std::uint32_t real() const { return float64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32; }
 };
 
@@ -55,13 +54,25 @@ inline constexpr heed_score_layout kNoScores = {0, 0, 1, 1, 1, 1, 0, 0, 0, 0};
 
 /// This rank's descriptor, read and checked as far as it can be without the others'. Throws an
 /// Error that names the field, its value and the bound.
-void read(Problem& problem, const heed_context& context, const heed_mpi_attention_desc* desc);
-void read(Problem& problem, const heed_context& context,
-          const heed_mpi_attention_backward_desc* desc);
+Problem read(const heed_context& context, const heed_mpi_attention_desc* desc);
+Problem read(const heed_context& context, const heed_mpi_attention_backward_desc* desc);
 
-/// Of a descriptor that read_desc(problem, context) reads. Collective. Throws the same Error on all
-/// ranks.
-Problem make_problem(const Communicator& comm, const heed_context* context,
-                     const std::function<void(Problem&, const heed_context&)>& read_desc);
+/// The rest of a problem that every rank has read. Collective. Throws the same Error on all ranks.
+void complete(Problem& problem, const Communicator& comm, const heed_context& context);
+
+/// Of this rank's descriptor. Collective. Throws the same Error on all ranks.
+template <class Desc>
+Problem make_problem(const Communicator& comm, const heed_context* context, const Desc* desc) {
+  Problem problem = comm.agreed([&] {
+    Communicator::check_thread();
+    return read(required(context, "context"), desc);
+  });
+  complete(problem, comm, *context);
+  return problem;
+}
+
+/// The tensors of a run, in the order of Input. Where gradients are computed `backward` is given.
+Tensors inputs_of(const Problem& problem, const heed_attention_args& args,
+                  const heed_attention_backward_args* backward);
 
 }  // namespace heed::mpi

@@ -33,24 +33,15 @@ class Ring {
       shards_.push_back(
           {together(p.queries, first, head_ranks), together(p.keys, first, head_ranks)});
     parcels_.resize(shards_.size());
+    rows_sent.resize(shards_.size());
+    rows_sent_back.resize(shards_.size());
     for (const Shard& shard : shards_) {
       queries_.push_back(sorted(shard.queries));
       all_keys_.insert(all_keys_.end(), shard.keys.begin(), shard.keys.end());
     }
     all_keys_ = joined(std::move(all_keys_));
-    std::vector<int> needed;
-    for (int member = 0; member < members(); ++member) {
-      const Spans& keys = shard(member).keys;
-      for (std::size_t span = 0; span < keys.size(); ++span) {
-        needed.clear();
-        for (int distance = 1; distance < members(); ++distance)
-          if (attends(away(member, distance), keys[span])) needed.push_back(distance);
-        Parcel parcel = {member, static_cast<int>(span), 0, 0};
-        route(needed, members(), parcel);
-        parcels_[static_cast<std::size_t>(member)].push_back(parcel);
-        rounds_ = std::max({rounds_, parcel.up + 1, parcel.down + 1});
-      }
-    }
+    for (int member = 0; member < members(); ++member)
+      for (std::size_t span = 0; span < shard(member).keys.size(); ++span) add_parcel(member, span);
   }
 
   int members() const { return static_cast<int>(shards_.size()); }
@@ -102,26 +93,28 @@ class Ring {
   /// Pairs that a member computes.
   double pairs(int member) const { return mpi::pairs(order_, shard(member).queries, all_keys_); }
 
-  /// Rows of keys that a member sends, its own and others'.
-  double rows_sent(int member) const {
-    double rows = 0;
-    for (int round = 0; round < rounds_; ++round)
-      for (const Held& held : held(member, round))
-        if (held.next >= 0) rows += static_cast<double>(keys_of(*held.parcel).count);
-    return rows;
-  }
-
-  /// Rows of others' keys that a member attends, and has gradients of.
-  double rows_sent_back(int member) const {
-    double rows = 0;
-    for (int round = 1; round < rounds_; ++round)
-      for (const Held& held : held(member, round))
-        if (attends(member, keys_of(*held.parcel)))
-          rows += static_cast<double>(keys_of(*held.parcel).count);
-    return rows;
-  }
+  /// By member: rows of keys that it sends, its own and others'; and rows of others' keys that it
+  /// attends, and has gradients of.
+  std::vector<double> rows_sent, rows_sent_back;
 
  private:
+  void add_parcel(int member, std::size_t span) {
+    const Span& keys = shard(member).keys[span];
+    std::vector<int> needed;
+    for (int distance = 1; distance < members(); ++distance)
+      if (attends(away(member, distance), keys)) needed.push_back(distance);
+    Parcel parcel = {member, static_cast<int>(span), 0, 0};
+    route(needed, members(), parcel);
+    parcels_[static_cast<std::size_t>(member)].push_back(parcel);
+    rounds_ = std::max({rounds_, parcel.up + 1, parcel.down + 1});
+    const auto count = [&](std::vector<double>& rows, int distance) {
+      rows[static_cast<std::size_t>(away(member, distance))] += static_cast<double>(keys.count);
+    };
+    for (int i = 0; i < parcel.up; ++i) count(rows_sent, i);
+    for (int i = 0; i < parcel.down; ++i) count(rows_sent, -i);
+    for (const int distance : needed) count(rows_sent_back, distance);
+  }
+
   /// The shortest way past all members that need a parcel, so many up and so many down; of ways
   /// that are equally long the one that goes up furthest. `needed` has their distances upwards, in
   /// order.

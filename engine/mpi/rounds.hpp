@@ -21,6 +21,26 @@ BackwardArgs read_args(const Plan& plan, const heed_attention_backward_args* giv
                        const void* workspace, std::size_t bytes);
 
 class Run : protected RankRun {
+ public:
+  virtual ~Run() = default;
+
+  /// Does all of a run. Every rank writes, where it went well on all.
+  void run() {
+    compare_seeds(plan_.comm, problem_.desc.dropout, args_);
+    timed(plan_, [&] {
+      begin();
+      travel();
+      if (plan_.shares_heads()) {
+        attempt([&] { lay_out(plan_.exchange.results(exchange_memory())); });
+        wait([&] { plan_.exchange.scatter(requests_, exchange_memory()); });
+      }
+      wait([&] { combine(); });
+      agree();
+      attempt([&] { write(); });
+      agree();
+    });
+  }
+
  protected:
   Run(const Plan& plan, const heed_attention_args& args, const Tensors& inputs,
       std::byte* workspace)
@@ -31,55 +51,21 @@ class Run : protected RankRun {
         workspace_(workspace),
         inputs_(inputs) {}
 
-  /// Does all of a run.
-  template <class Work>
-  void run(Work&& work) {
-    compare_seeds(plan_.comm, problem_.desc.dropout, args_);
-    timed(plan_, work);
-  }
+  virtual void begin() {}
+  virtual void compute(const Call& call) = 0;
+  /// Where ranks share heads: this rank's results, to their places among the group's, which go to
+  /// the ranks whose rows they are.
+  virtual void lay_out(const Tensors& group) = 0;
+  /// Collective: results that all ranks have together.
+  virtual void combine() = 0;
+  virtual void write() = 0;
 
-  /// compute(call) for all calls of all rounds, while keys, values and gradients travel.
-  template <class Compute>
-  void travel(Compute&& compute) {
-    if (plan_.shares_heads())
-      wait([&] { inputs_ = plan_.exchange.gather(requests_, inputs_, exchange_memory()); });
-    attempt([&] { pack(); });
-    for (std::size_t n = 0; n < plan_.rounds.size(); ++n) {
-      const Round& round = plan_.rounds[n];
-      begin(round, n);
-      for (const Call& call : round.calls) {
-        attempt([&] {
-          if (plan_.problems() > 0) compute(call);
-        });
-        requests_.progress();
-      }
-      wait([&] { requests_.wait(); });
-      attempt([&] { add(round); });
-    }
-  }
-
-  /// Where ranks share heads: `lay_out` puts this rank's results among the group's, which go to the
-  /// ranks whose rows they are.
-  template <class LayOut>
-  void exchange_results(LayOut&& lay_out) {
-    if (!plan_.shares_heads()) return;
-    attempt([&] { lay_out(plan_.exchange.results(exchange_memory())); });
-    wait([&] { plan_.exchange.scatter(requests_, exchange_memory()); });
-  }
-  /// This rank's rows of these, to where the caller wants them.
+  /// The rows of these that ranks with other heads have sent, to where the caller wants them.
   void write_exchanged(const Writer& writer, const Tensors& to) const {
     plan_.exchange.each_result(exchange_memory(), [&](std::size_t t, const Tensor& result,
                                                       std::int64_t head, const Extent& extent) {
       if (to[t].data != nullptr) writer.write(result, to[t].from(head, 0), extent);
     });
-  }
-
-  /// Agrees on how it went, and where it went well lets every rank write.
-  template <class Write>
-  void end(Write&& write) {
-    agree();
-    attempt(write);
-    agree();
   }
 
   std::byte* exchange_memory() const { return workspace_ + plan_.exchange_at; }
@@ -114,7 +100,7 @@ class Run : protected RankRun {
       args.value = inputs_[kValue].from(0, call.keys.row).data;
     } else if (call.keys.count > 0) {
       const Tensors parcel =
-          plan_.share.laid_out(plan_.keys_and_values(), at(call.parcel), {0, call.keys.count});
+          plan_.share.laid_out(problem_.parcel, at(call.parcel), {0, call.keys.count});
       args.key = parcel[0].data;
       args.value = parcel[1].data;
     }
@@ -138,8 +124,31 @@ class Run : protected RankRun {
   Tensors inputs_;
 
  private:
+  /// Computes all calls of all rounds, while keys, values and gradients travel.
+  void travel() {
+    if (plan_.shares_heads())
+      wait([&] { inputs_ = plan_.exchange.gather(requests_, inputs_, exchange_memory()); });
+    attempt([&] { pack(); });
+    for (std::size_t n = 0; n < plan_.rounds.size(); ++n) {
+      const Round& round = plan_.rounds[n];
+      for (const Message& m : round.receives) requests_.receive(at(m.at), m.bytes, m.rank, m.tag);
+      for (const Message& m : round.sends) requests_.send(at(m.at), m.bytes, m.rank, m.tag);
+      std::fill_n(at({area_of(kGradients, n), 0}), round.gradient_bytes, std::byte{0});
+      for (const Call& call : round.calls) {
+        if (plan_.problems() > 0) attempt([&] { compute(call); });
+        requests_.progress();
+      }
+      wait([&] { requests_.wait(); });
+      attempt([&] {
+        for (const Addition& addition : round.additions)
+          add(at({kArrived, addition.from}), at({kSums, addition.to}), addition.bytes,
+              problem_.real());
+      });
+    }
+  }
+
   void pack() const {
-    const RowsList list = plan_.keys_and_values();
+    const RowsList& list = problem_.parcel;
     for (const Packed& packed : plan_.packed) {
       const Counts rows = {0, packed.keys.count};
       const Tensors parcel = plan_.share.laid_out(list, at({kKeys, packed.offset}), rows);
@@ -147,18 +156,6 @@ class Run : protected RankRun {
         copy(inputs_[kKey + t].from(0, packed.keys.row), parcel[t],
              plan_.share.extent(list[t], rows));
     }
-  }
-
-  void begin(const Round& round, std::size_t n) {
-    for (const Message& m : round.receives) requests_.receive(at(m.at), m.bytes, m.rank, m.tag);
-    for (const Message& m : round.sends) requests_.send(at(m.at), m.bytes, m.rank, m.tag);
-    std::fill_n(at({area_of(kGradients, n), 0}), round.gradient_bytes, std::byte{0});
-  }
-
-  void add(const Round& round) const {
-    for (const Addition& addition : round.additions)
-      mpi::add(at({kArrived, addition.from}), at({kSums, addition.to}), addition.bytes,
-               problem_.real());
   }
 
   /// The place of the first pair of a call in the whole, by which dropout goes.

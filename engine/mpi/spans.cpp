@@ -147,19 +147,16 @@ void place(std::uint32_t placement, std::int64_t length, int ranks, int rank, he
 
 std::vector<Spans> gather_spans(const Communicator& comm, std::uint32_t placement,
                                 const OwnRows& own) {
-  std::vector<Spans> all;
+  const auto ranks = static_cast<std::size_t>(comm.size());
   if (placement == HEED_MPI_POSITIONS) {
-    comm.agreed([&] { all.assign(static_cast<std::size_t>(comm.size()), spans_of(own)); });
+    std::vector<Spans> all = comm.agreed([&] { return std::vector<Spans>(ranks, spans_of(own)); });
     all = exchange_lists(comm, all);
     comm.agreed([&] { check_cover(all, own.name); });
     return all;
   }
-  std::vector<std::int64_t> lengths;
-  comm.agreed([&] { lengths.resize(static_cast<std::size_t>(comm.size())); });
-  check(MPI_Allgather(&own.length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm.get()),
-        "MPI_Allgather");
-  comm.agreed([&] { all = spans_in_order(lengths, placement == HEED_MPI_ZIGZAG); });
-  return all;
+  auto lengths = comm.agreed([&] { return std::vector<std::int64_t>(ranks); });
+  HEED_CALL(MPI_Allgather, &own.length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm.get());
+  return comm.agreed([&] { return spans_in_order(lengths, placement == HEED_MPI_ZIGZAG); });
 }
 
 Spans together(const std::vector<Spans>& all, int first, int count) {
@@ -172,16 +169,13 @@ Spans together(const std::vector<Spans>& all, int first, int count) {
   return joined(std::move(both));
 }
 
-void cut(const OwnRows& own, const std::int32_t* begins, std::size_t sequences,
-         std::vector<Spans>& all) {
+void cut(const char* name, const std::vector<std::int64_t>& begins, std::vector<Spans>& all) {
   for (Spans& spans : all) {
     Spans pieces;
     for (Span rest : spans) {
-      const std::int32_t* const after =
-          std::upper_bound(begins, begins + sequences, static_cast<std::int32_t>(rest.position));
-      for (auto n = static_cast<std::size_t>(after - begins) - 1; rest.count > 0; ++n) {
-        const std::int64_t count =
-            std::min(rest.end(), std::int64_t{begins[n + 1]}) - rest.position;
+      const auto after = std::upper_bound(begins.begin(), begins.end() - 1, rest.position);
+      for (auto n = static_cast<std::size_t>(after - begins.begin()) - 1; rest.count > 0; ++n) {
+        const std::int64_t count = std::min(rest.end(), begins[n + 1]) - rest.position;
         if (count == 0) continue;  // an empty sequence
         pieces.push_back({rest.position, count, rest.row, n});
         rest = {rest.position + count, rest.count - count, rest.row + count};
@@ -191,7 +185,7 @@ void cut(const OwnRows& own, const std::int32_t* begins, std::size_t sequences,
       fail(HEED_STATUS_UNSUPPORTED,
            "a shard has %zu spans of %s rows that are consecutive and in one sequence; it may have "
            "%zu",
-           pieces.size(), own.name, kMostSpans);
+           pieces.size(), name, kMostSpans);
     spans = std::move(pieces);
   }
 }

@@ -83,9 +83,9 @@ std::vector<Spans> gather_spans(const Communicator& comm, std::uint32_t placemen
                                 const OwnRows& own);
 
 /// Cuts the spans of all ranks where sequences of a packed batch begin: sequence n has the
-/// positions from begins[n] to begins[n + 1] - 1, and together they have all.
-void cut(const OwnRows& own, const std::int32_t* begins, std::size_t sequences,
-         std::vector<Spans>& all);
+/// positions from begins[n] to begins[n + 1] - 1, and together they have all. Rows are called
+/// `name`.
+void cut(const char* name, const std::vector<std::int64_t>& begins, std::vector<Spans>& all);
 
 /// The rows of several shards together, in order of positions: spans that meet become one.
 Spans together(const std::vector<Spans>& all, int first, int count);

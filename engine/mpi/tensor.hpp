@@ -2,9 +2,11 @@
 // how results leave.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "api/heed.h"
 #include "engine/runtime/error.hpp"
@@ -19,49 +21,51 @@ inline void check(heed_status status) {
   if (status != HEED_STATUS_OK) fail(status, "%s", heed_last_error());
 }
 
-template <class T, void (*kDestroy)(T*)>
-struct Destroy {
-  void operator()(T* object) const { kDestroy(object); }
+/// The functions of an object.
+template <class Object>
+struct Functions;
+#define HEED_OBJECT(object)                       \
+  static constexpr auto create = object##_create; \
+  static constexpr auto destroy = object##_destroy
+#define HEED_PLAN(plan)                                 \
+  template <>                                           \
+  struct Functions<plan> {                              \
+    HEED_OBJECT(plan);                                  \
+    static constexpr auto workspace = plan##_workspace; \
+  }
+template <>
+struct Functions<heed_graph> {
+  HEED_OBJECT(heed_graph);
 };
-template <class T, void (*kDestroy)(T*)>
-using Handle = std::unique_ptr<T, Destroy<T, kDestroy>>;
+HEED_PLAN(heed_attention_plan);
+HEED_PLAN(heed_attention_backward_plan);
+HEED_PLAN(heed_graph_attention_plan);
+#undef HEED_PLAN
+#undef HEED_OBJECT
 
-using DensePlan = Handle<heed_attention_plan, heed_attention_plan_destroy>;
-using DenseBackwardPlan =
-    Handle<heed_attention_backward_plan, heed_attention_backward_plan_destroy>;
-using LocalGraph = Handle<heed_graph, heed_graph_destroy>;
-using GraphPlan = Handle<heed_graph_attention_plan, heed_graph_attention_plan_destroy>;
+struct Destroy {
+  template <class Object>
+  void operator()(Object* object) const {
+    Functions<Object>::destroy(object);
+  }
+};
+template <class Object>
+using Owned = std::unique_ptr<Object, Destroy>;
 
-/// The object that `create` makes. Throws the Error that heed.h refuses it with.
-template <class Made, class Create, class... Given>
-Made make(Create create, const Given*... given) {
-  typename Made::pointer made = nullptr;
-  check(create(given..., &made));
-  return Made(made);
-}
-inline DensePlan make_dense_plan(const heed_context& context, const heed_attention_desc& desc) {
-  return make<DensePlan>(heed_attention_plan_create, &context, &desc);
-}
-inline DenseBackwardPlan make_dense_plan(const heed_context& context,
-                                         const heed_attention_backward_desc& desc) {
-  return make<DenseBackwardPlan>(heed_attention_backward_plan_create, &context, &desc);
+/// The object that is made of these. Throws the Error that heed.h refuses it with.
+template <class Object, class... Given>
+Owned<Object> make(const Given*... given) {
+  Object* object = nullptr;
+  check(Functions<Object>::create(given..., &object));
+  return Owned<Object>(object);
 }
 
 /// The bytes that a plan asks for; of none 0.
-template <class Ask, class Plan>
-std::size_t workspace_by(Ask ask, const Plan* plan) {
+template <class Plan>
+std::size_t workspace_of(const Owned<Plan>& plan) {
   std::size_t bytes = 0;
-  if (plan != nullptr) check(ask(plan, &bytes));
+  if (plan != nullptr) check(Functions<Plan>::workspace(plan.get(), &bytes));
   return bytes;
-}
-inline std::size_t workspace_of(const DensePlan& plan) {
-  return workspace_by(heed_attention_plan_workspace, plan.get());
-}
-inline std::size_t workspace_of(const DenseBackwardPlan& plan) {
-  return workspace_by(heed_attention_backward_plan_workspace, plan.get());
-}
-inline std::size_t workspace_of(const GraphPlan& plan) {
-  return workspace_by(heed_graph_attention_plan_workspace, plan.get());
 }
 
 /// Bytes of an element of a heed_dtype, 0 being float32; HEED_DTYPE_I8 stands for a mask's.
@@ -95,6 +99,9 @@ inline heed_layout unset_layout(std::uint32_t dtype) { return {dtype, 0, 0, 0, 0
 heed_layout explicit_layout(const heed_layout& given, const Extent& extent);
 heed_score_layout explicit_layout(const heed_score_layout& given, const Extent& extent);
 
+/// The elements of one that repeats along an axis are there once.
+inline Extent extent_of(const heed_score_layout& l) { return {l.batch, l.heads, l.rows, l.keys}; }
+
 struct Tensor {
   std::byte* data;
   heed_layout layout;  ///< explicit
@@ -118,6 +125,31 @@ inline std::byte* after(std::byte* at, std::size_t bytes) {
 
 /// One whose elements lie side by side.
 Tensor contiguous(void* data, std::uint32_t dtype, const Extent& extent);
+
+/// The tensors that a run reads; from kOut on, where gradients are computed.
+enum Input : std::size_t {
+  kQuery,
+  kKey,
+  kValue,
+  kMask,
+  kBias,
+  kOut,
+  kLse,
+  kGradOut,
+  kGradLse,
+  kMostTensors
+};
+using Tensors = std::array<Tensor, kMostTensors>;
+
+/// A tensor by its rows, which are split over ranks: [batch, heads, rows, features]. Where there
+/// are none features are 0.
+struct SplitRows {
+  bool of_keys;  ///< with key heads; else the rows and heads of queries
+  std::uint32_t dtype;
+  std::int64_t features;
+  bool one_batch = false, one_head = false;  ///< repeats along these axes, where its size is 1
+};
+using RowsList = std::vector<SplitRows>;
 
 /// Of the same type; all of `extent`.
 void copy(const Tensor& from, const Tensor& to, const Extent& extent);

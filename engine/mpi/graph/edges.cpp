@@ -15,7 +15,7 @@ namespace {
 /// How many of something the ranks before this one have. Collective.
 std::int64_t count_before(const Communicator& comm, std::int64_t own) {
   std::int64_t before = 0;
-  check(MPI_Exscan(&own, &before, 1, MPI_INT64_T, MPI_SUM, comm.get()), "MPI_Exscan");
+  HEED_CALL(MPI_Exscan, &own, &before, 1, MPI_INT64_T, MPI_SUM, comm.get());
   return comm.rank() == 0 ? 0 : before;
 }
 
@@ -69,7 +69,7 @@ class FileShare {
   void read() {
     comm_.agreed([&] { open(); });
     std::int64_t first = size_;
-    check(MPI_Bcast(&first, 1, MPI_INT64_T, 0, comm_.get()), "MPI_Bcast");
+    HEED_CALL(MPI_Bcast, &first, 1, MPI_INT64_T, 0, comm_.get());
     comm_.agreed([&] {
       if (size_ != first)
         refuse("desc.path %.120s has %lld bytes; on rank 0 it has %lld, and must be the same",
@@ -185,12 +185,10 @@ class FileShare {
 
 std::vector<Edge> read_edges(const Communicator& comm, const heed_mpi_graph_desc& desc) {
   const std::int64_t before = count_before(comm, desc.edges);
-  std::vector<Edge> edges;
-  comm.agreed([&] {
-    edges = desc.index_type == HEED_INDEX_I64 ? read<std::int64_t>(desc, before)
-                                              : read<std::int32_t>(desc, before);
+  return comm.agreed([&] {
+    return desc.index_type == HEED_INDEX_I64 ? read<std::int64_t>(desc, before)
+                                             : read<std::int32_t>(desc, before);
   });
-  return edges;
 }
 
 std::vector<Edge> read_file(const Communicator& comm, heed_mpi_graph_desc& desc) {
@@ -231,9 +229,8 @@ std::vector<std::int64_t> balance(const Communicator& comm, std::int64_t nodes,
   const auto count = [&](const auto& nodes_before) {
     for (std::size_t r = 0; r <= ranks; ++r)
       before[r] = std::lower_bound(ends.begin(), ends.end(), nodes_before(r)) - ends.begin();
-    check(MPI_Allreduce(before.data(), sum.data(), static_cast<int>(ranks) + 1, MPI_INT64_T,
-                        MPI_SUM, comm.get()),
-          "MPI_Allreduce");
+    HEED_CALL(MPI_Allreduce, before.data(), sum.data(), static_cast<int>(ranks) + 1, MPI_INT64_T,
+              MPI_SUM, comm.get());
     for (std::size_t r = 0; r <= ranks; ++r) sum[r] += kEdgesOfNode * nodes_before(r);
   };
   count([&](std::size_t) { return nodes; });

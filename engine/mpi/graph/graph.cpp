@@ -72,7 +72,7 @@ heed_mpi_graph_desc read_desc(const Communicator& comm, const heed_context* cont
   return d;
 }
 
-heed_graph_info describe_local(const LocalGraph& graph) {
+heed_graph_info describe_local(const Owned<heed_graph>& graph) {
   heed_graph_info info = HEED_GRAPH_INFO_INIT;
   if (graph != nullptr) check(heed_graph_describe(graph.get(), &info));
   return info;
@@ -94,8 +94,7 @@ std::vector<Neighbour> neighbours_of(const ByRank<std::int32_t>& lists, const No
 RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
                      const heed_mpi_graph_desc* given_desc)
     : comm(parent) {
-  heed_mpi_graph_desc desc;
-  comm.agreed([&] { desc = read_desc(comm, context, given_desc); });
+  heed_mpi_graph_desc desc = comm.agreed([&] { return read_desc(comm, context, given_desc); });
   const Field fields[] = {whole("nodes", desc.nodes), whole("duplicates", desc.duplicates),
                           whole("path != NULL", desc.path != nullptr ? 1 : 0),
                           whole("owners != NULL", desc.owners != nullptr ? 1 : 0)};
@@ -103,21 +102,19 @@ RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
   std::vector<Edge> brought = desc.path != nullptr ? read_file(comm, desc) : read_edges(comm, desc);
   nodes = desc.nodes;
   const Owners owners = make_owners(comm, desc, brought);
-  ByRank<Edge> sent;
-  comm.agreed([&] {
-    sent = by_rank(comm.size(), brought,
+  ByRank<Edge> sent = comm.agreed([&] {
+    return by_rank(comm.size(), brought,
                    [&](const Edge& edge) { return owners.of(edge.destination); });
-    std::vector<Edge>().swap(brought);
   });
+  std::vector<Edge>().swap(brought);
   sent = exchange_lists(comm, sent);
   std::vector<Edge> edges;
-  ByRank<std::int32_t> needed;
-  comm.agreed([&] {
+  const ByRank<std::int32_t> needed = comm.agreed([&] {
     for (std::vector<Edge>& list : sent) {
       edges.insert(edges.end(), list.begin(), list.end());
       std::vector<Edge>().swap(list);
     }
-    needed = number_rows(owners, edges);
+    return number_rows(owners, edges);
   });
   const ByRank<std::int32_t> wanted = exchange_lists(comm, needed);
   comm.agreed([&] { sends = neighbours_of(wanted, known); });
@@ -206,7 +203,7 @@ void RankGraph::make_graph_of(Share& share, std::int64_t end, const heed_context
   desc.sources = desc.edges > 0 ? sources.data() + begin : nullptr;
   desc.destinations = desc.edges > 0 ? to.data() : nullptr;
   desc.duplicates = duplicates;
-  share.graph = make<LocalGraph>(heed_graph_create, &context, &desc);
+  share.graph = make<heed_graph>(&context, &desc);
 }
 
 heed_mpi_graph_info RankGraph::describe() const {

@@ -63,8 +63,8 @@ struct Neighbour {
 struct Share {
   std::vector<std::int32_t> nodes;  ///< indices into own_rows
   std::int64_t first_edge = 0;
-  std::int64_t edges = 0;  ///< from that on
-  LocalGraph graph;        ///< NULL: there are no nodes
+  std::int64_t edges = 0;   ///< from that on
+  Owned<heed_graph> graph;  ///< NULL: there are no nodes
   /// The graph has all own nodes, of which others have no edges; else these alone, in their order.
   bool in_place = true;
 };

@@ -10,17 +10,12 @@
 namespace heed::mpi {
 namespace {
 
-GraphPlan make_graph_plan(const heed_context& context, const LocalGraph& graph,
-                          const heed_graph_attention_desc& desc) {
-  const heed_graph* const over = graph.get();
-  return make<GraphPlan>(heed_graph_attention_plan_create, &context, over, &desc);
-}
-
-/// So many nodes without edges: for heed's checks, and for products of nodes alone.
-LocalGraph unconnected(const heed_context& context, std::int64_t nodes) {
-  heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
-  desc.nodes = nodes;
-  return make<LocalGraph>(heed_graph_create, &context, &desc);
+/// Over so many nodes without edges: for heed's checks, and for products of nodes alone.
+GraphPlan make_unconnected_plan(const heed_context& context, std::int64_t nodes,
+                                const heed_graph_attention_desc& desc) {
+  heed_graph_desc graph = HEED_GRAPH_DESC_INIT;
+  graph.nodes = nodes;
+  return make<heed_graph_attention_plan>(&context, make<heed_graph>(&context, &graph).get(), &desc);
 }
 
 /// Rows of such heads, side by side.
@@ -44,22 +39,6 @@ double gathered_by(const GraphPlan& plan) {
   return info.gathered_bytes;
 }
 
-/// Keys and values of a node side by side: where values begin, where the row ends, and the next.
-struct KeyValueRow {
-  std::int64_t value, end, stride;
-};
-KeyValueRow key_value_row(const heed_layout& key, std::int64_t keys, const heed_layout& value,
-                          std::int64_t values) {
-  const auto bytes = [](const heed_layout& layout) {
-    return static_cast<std::int64_t>(bytes_of(layout.dtype));
-  };
-  KeyValueRow row = {};
-  row.value = round_up(keys * bytes(key), bytes(value));
-  row.end = row.value + values * bytes(value);
-  row.stride = round_up(row.end, std::int64_t{HEED_WORKSPACE_ALIGNMENT});
-  return row;
-}
-
 }  // namespace
 }  // namespace heed::mpi
 
@@ -74,7 +53,7 @@ heed_mpi_graph_attention_plan::heed_mpi_graph_attention_plan(const heed_context*
   compare();
   comm.agreed([&] {
     if (graph->alone) {
-      whole = make_graph_plan(*context, graph->inner.graph, asked);
+      whole = make<heed_graph_attention_plan>(context, graph->inner.graph.get(), &asked);
       workspace_bytes = call_bytes = std::max(workspace_of(whole), workspace_of(empty));
       gathered_bytes = gathered_by(whole);
       return;
@@ -93,8 +72,8 @@ void heed_mpi_graph_attention_plan::read_desc(const heed_context* context,
   const heed_context& c = heed::required(context, "context");
   asked = desc = heed::read_struct(given, "desc");
   // heed's own checks, of options and of layouts.
-  make_graph_plan(c, unconnected(c, graph->own_nodes()), asked);
-  empty = make_graph_plan(c, unconnected(c, 0), asked);
+  make_unconnected_plan(c, graph->own_nodes(), asked);
+  empty = make_unconnected_plan(c, 0, asked);
   if (desc.value_features == 0) desc.value_features = desc.features;
   if (desc.steps == 0) desc.steps = 1;
   detail = std::to_string(desc.steps) + " steps";
@@ -137,21 +116,23 @@ void heed_mpi_graph_attention_plan::compare() const {
 }
 
 void heed_mpi_graph_attention_plan::plan_rows() {
-  const std::int64_t keys = desc.heads * desc.features;
-  const std::int64_t values = desc.heads * desc.value_features;
-  const KeyValueRow row = key_value_row(desc.key, keys, desc.value, values);
-  const auto side_by_side = [&](const heed_layout& given, std::int64_t features) {
-    const auto stride = row.stride / static_cast<std::int64_t>(bytes_of(given.dtype));
-    return heed_layout{given.dtype, HEED_STRIDES_EXPLICIT, 0, features, stride, 1};
-  };
-  local.query = rows_of(desc.query.dtype, desc.heads, desc.features);
-  local.key = side_by_side(desc.key, desc.features);
-  local.value = side_by_side(desc.value, desc.value_features);
-  local.out = rows_of(desc.out.dtype, out_heads(), desc.value_features);
-  local.lse = rows_of(desc.lse.dtype, desc.heads, 1);
-  workspace.value = static_cast<std::size_t>(row.value);
-  row_bytes = static_cast<std::size_t>(row.stride);
-  halo = Halo(*graph, static_cast<std::size_t>(row.end), row_bytes);
+  const auto key_bytes = static_cast<std::int64_t>(bytes_of(desc.key.dtype));
+  const auto value_bytes = static_cast<std::int64_t>(bytes_of(desc.value.dtype));
+  const std::int64_t value = heed::round_up(desc.heads * desc.features * key_bytes, value_bytes);
+  const std::int64_t end = value + desc.heads * desc.value_features * value_bytes;
+  const std::int64_t stride = heed::round_up(end, std::int64_t{HEED_WORKSPACE_ALIGNMENT});
+  workspace.key.layout = rows_of(desc.key.dtype, desc.heads, desc.features);
+  workspace.key.layout.stride_row = stride / key_bytes;
+  workspace.value.layout = rows_of(desc.value.dtype, desc.heads, desc.value_features);
+  workspace.value.layout.stride_row = stride / value_bytes;
+  workspace.value.at = static_cast<std::size_t>(value);  // in a row, which begins with the key
+  workspace.query.layout = rows_of(desc.query.dtype, desc.heads, desc.features);
+  for (Buffer& next : workspace.next)
+    next.layout = rows_of(desc.out.dtype, out_heads(), desc.value_features);
+  workspace.few.query.layout = workspace.query.layout;
+  workspace.few.out.layout = workspace.next[0].layout;
+  workspace.few.lse.layout = rows_of(desc.lse.dtype, desc.heads, 1);
+  halo = Halo(*graph, static_cast<std::size_t>(end), static_cast<std::size_t>(stride));
   sent_bytes = halo.sent_bytes() * static_cast<double>(desc.steps);
 }
 
@@ -162,7 +143,7 @@ void heed_mpi_graph_attention_plan::plan_stage(const heed_context& context, Stag
   call.steps = 1;
   if (projects()) {
     if (&stage == &later) call.data = data;
-    stage.project = make_graph_plan(context, unconnected(context, graph->own_nodes()), call);
+    stage.project = make_unconnected_plan(context, graph->own_nodes(), call);
   }
   stage.inner = plan_share(context, graph->inner, call, data);
   stage.border = plan_share(context, graph->border, call, data);
@@ -174,41 +155,42 @@ GraphPlan heed_mpi_graph_attention_plan::plan_share(const heed_context& context,
   if (share.graph == nullptr) return nullptr;
   const bool in_place = share.in_place;
   call.inputs = HEED_GRAPH_PROJECTED;
-  call.query = in_place ? query_layout() : local.query;
-  call.key = local.key;
-  call.value = local.value;
-  call.out = in_place ? out_layout() : local.out;
-  call.lse = in_place ? desc.lse : local.lse;
+  call.query = in_place ? query_layout() : workspace.few.query.layout;
+  call.key = workspace.key.layout;
+  call.value = workspace.value.layout;
+  call.out = in_place ? out_layout() : workspace.few.out.layout;
+  call.lse = in_place ? desc.lse : workspace.few.lse.layout;
   call.width = desc.residual != 0 ? desc.width : 0;
   call.data = {};
   if (desc.residual != 0) call.data = in_place ? data : rows_of(data.dtype, 1, desc.width);
   call.w_query = call.w_key = call.w_value = heed_matrix_layout{};
   call.bias_dtype = 0;
-  return make_graph_plan(context, share.graph, call);
+  return make<heed_graph_attention_plan>(&context, share.graph.get(), &call);
 }
 
 void heed_mpi_graph_attention_plan::plan_workspace() {
   heed::Offsets offsets;
-  const auto rows = [&](std::int64_t count, const heed_layout& layout) {
-    return offsets.take(count, layout.stride_row,
-                        static_cast<std::int64_t>(bytes_of(layout.dtype)));
+  const auto take = [&](Buffer& buffer, std::int64_t rows) {
+    buffer.at = offsets.take(rows, buffer.layout.stride_row,
+                             static_cast<std::int64_t>(bytes_of(buffer.layout.dtype)));
   };
   const std::int64_t known = graph->rows();
   const std::int64_t own = graph->own_nodes();
-  workspace.key_value = offsets.take(known, static_cast<std::int64_t>(row_bytes), 1);
+  take(workspace.key, known);
+  workspace.value.at += workspace.key.at;
   workspace.packed =
       offsets.take(halo.packed_rows(), static_cast<std::int64_t>(halo.row_bytes()), 1);
-  workspace.query = rows(projects() ? own : 0, local.query);
-  for (std::size_t& next : workspace.next) next = rows(desc.steps > 1 ? own : 0, local.out);
+  take(workspace.query, projects() ? own : 0);
+  for (Buffer& next : workspace.next) take(next, desc.steps > 1 ? own : 0);
   const auto few =
       static_cast<std::int64_t>(std::min(graph->inner.nodes.size(), graph->border.nodes.size()));
-  workspace.few.query = rows(few, local.query);
-  workspace.few.out = rows(few, local.out);
-  workspace.few.lse = rows(few, local.lse);
+  take(workspace.few.query, few);
+  take(workspace.few.out, few);
+  take(workspace.few.lse, few);
   if (desc.residual != 0) {
     const bool wider = bytes_of(first.data.dtype) < bytes_of(desc.out.dtype) && desc.steps > 1;
-    const heed_layout& widest = wider ? later.data : first.data;
-    workspace.few.data = rows(few, rows_of(widest.dtype, 1, desc.width));
+    workspace.few.data.layout = rows_of((wider ? later : first).data.dtype, 1, desc.width);
+    take(workspace.few.data, few);
   }
   call_bytes = workspace_of(empty);
   for (const Stage* stage : {&first, &later})

@@ -111,6 +111,8 @@ class Halo {
   double sent_bytes_ = 0;
 };
 
+using GraphPlan = Owned<heed_graph_attention_plan>;
+
 /// The calls of a step. The first step reads the caller's data, later ones results.
 struct Stage {
   GraphPlan project;        ///< over own nodes, without edges; NULL with HEED_GRAPH_PROJECTED
@@ -118,23 +120,21 @@ struct Stage {
   heed_layout data;         ///< of own nodes
 };
 
-/// The layouts of tensors in the workspace.
-struct LocalLayouts {
-  heed_layout query, key, value, out, lse;
+/// Rows in the workspace: the byte where they begin, and how they lie.
+struct Buffer {
+  std::size_t at;
+  heed_layout layout;
 };
 
-/// The layout of the workspace, in bytes.
-///
 /// A call in place reads queries and data of own nodes, and writes their results, where the caller
 /// has them. One that is not has rows of its own nodes for these: `few`.
 struct GraphWorkspace {
-  std::size_t key_value;  ///< [local rows]
-  std::size_t value;      ///< in a row of key_value
-  std::size_t packed;     ///< rows that the halo packs
-  std::size_t query;      ///< [own nodes], where they are projected
-  std::size_t next[2];    ///< [own nodes] results of a step, and of the one after it
+  Buffer key, value;   ///< [local rows], of a row next to each other
+  std::size_t packed;  ///< rows that the halo packs
+  Buffer query;        ///< [own nodes], where they are projected
+  Buffer next[2];      ///< [own nodes] results of a step, and of the one after it
   struct {
-    std::size_t query, data, out, lse;
+    Buffer query, data, out, lse;
   } few;
   std::size_t calls;  ///< heed's, one after the other
   std::size_t requests;
@@ -154,18 +154,20 @@ struct heed_mpi_graph_attention_plan : heed::mpi::RankPlan {
   heed::mpi::GraphPlan empty;           ///< over no nodes: heed checks arguments with it
   heed::mpi::GraphPlan whole;           ///< where no rank needs another's rows: all that is called
   heed::mpi::Stage first = {}, later = {};  ///< later only with steps above 1
-  heed::mpi::LocalLayouts local = {};
   heed::mpi::Halo halo;
   heed::mpi::GraphWorkspace workspace = {};
-  std::size_t row_bytes = 0;  ///< of key_value
   std::size_t call_bytes = 0;
   double gathered_bytes = 0;
 
   std::int64_t out_heads() const { return desc.combine == HEED_COMBINE_CONCAT ? desc.heads : 1; }
   bool projects() const { return desc.inputs != HEED_GRAPH_PROJECTED; }
   /// Of own nodes, as a call in place finds and leaves them.
-  const heed_layout& query_layout() const { return projects() ? local.query : desc.query; }
-  const heed_layout& out_layout() const { return desc.steps > 1 ? local.out : desc.out; }
+  const heed_layout& query_layout() const {
+    return projects() ? workspace.query.layout : desc.query;
+  }
+  const heed_layout& out_layout() const {
+    return desc.steps > 1 ? workspace.next[0].layout : desc.out;
+  }
 
  private:
   void read_desc(const heed_context* context, const heed_graph_attention_desc* given);

@@ -1,8 +1,7 @@
 // A run: all ranks do the same in every step, from the first message to the last row of out.
-#include <atomic>
 #include <chrono>
+#include <future>
 #include <system_error>
-#include <thread>
 
 #include "engine/mpi/graph/plan.hpp"
 #include "engine/runtime/structs.hpp"
@@ -17,14 +16,6 @@ using Plan = heed_mpi_graph_attention_plan;
 /// waits is one that does not compute.
 constexpr std::chrono::microseconds kBetweenLooks{20};
 
-/// A thread that has ended when this does, whatever MPI says meanwhile.
-struct Joined {
-  std::thread thread;
-  ~Joined() {
-    if (thread.joinable()) thread.join();
-  }
-};
-
 class Run : RankRun {
  public:
   Run(const Plan& plan, const heed_graph_attention_args& args, std::byte* workspace)
@@ -34,7 +25,7 @@ class Run : RankRun {
         desc_(plan.desc),
         args_(args),
         workspace_(workspace) {
-    if (!graph_.alone) prefer_large_pages(at(plan.workspace.key_value), at(plan.workspace.query));
+    if (!graph_.alone) prefer_large_pages(at(plan.workspace.key.at), at(plan.workspace.query.at));
   }
 
   void run() {
@@ -53,10 +44,7 @@ class Run : RankRun {
 
  private:
   std::byte* at(std::size_t offset) const { return after(workspace_, offset); }
-  Tensor local_key() const { return {at(plan_.workspace.key_value), plan_.local.key}; }
-  Tensor local_value() const {
-    return {at(plan_.workspace.key_value + plan_.workspace.value), plan_.local.value};
-  }
+  Tensor at(const Buffer& buffer) const { return {at(buffer.at), buffer.layout}; }
   /// Rows of own nodes in a step.
   struct Own {
     Tensor query, data, out;
@@ -68,12 +56,10 @@ class Run : RankRun {
     const GraphWorkspace& space = plan_.workspace;
     const auto later = static_cast<std::size_t>(t % 2);
     Own own = {};
-    own.query = plan_.projects() ? Tensor{at(space.query), plan_.local.query}
-                                 : tensor_of(args_.query, desc_.query);
+    own.query = plan_.projects() ? at(space.query) : tensor_of(args_.query, desc_.query);
     own.data = t == 0 ? tensor_of(args_.data, plan_.first.data)
-                      : Tensor{at(space.next[1 - later]), plan_.later.data};
-    own.out = desc_.steps > 1 ? Tensor{at(space.next[later]), plan_.local.out}
-                              : tensor_of(args_.out, desc_.out);
+                      : Tensor{at(space.next[1 - later].at), plan_.later.data};
+    own.out = desc_.steps > 1 ? at(space.next[later]) : tensor_of(args_.out, desc_.out);
     own.step = t;
     own.last = t + 1 == desc_.steps;
     return own;
@@ -82,7 +68,7 @@ class Run : RankRun {
   void step(std::int64_t t) {
     const Stage& stage = t == 0 ? plan_.first : plan_.later;
     const Own own = own_of(t);
-    std::byte* const rows = at(plan_.workspace.key_value);
+    std::byte* const rows = at(plan_.workspace.key.at);
     std::byte* const packed = at(plan_.workspace.packed);
     attempt([&] {
       prepare(stage, own);
@@ -107,9 +93,17 @@ class Run : RankRun {
   Extent outs(std::int64_t rows = 1) const {
     return {1, plan_.out_heads(), rows, desc_.value_features};
   }
-  static void copy_row(const Tensor& from, std::int64_t i, const Tensor& to, std::int64_t j,
-                       const Extent& row) {
-    copy(from.from(0, i), to.from(0, j), row);
+
+  /// Copies rows of such an extent, which one tensor has side by side, the other at these places.
+  static void gather(const Tensor& from, const std::vector<std::int32_t>& places, const Tensor& to,
+                     const Extent& row) {
+    for (std::size_t i = 0; i < places.size(); ++i)
+      copy(from.from(0, places[i]), to.from(0, static_cast<std::int64_t>(i)), row);
+  }
+  static void scatter(const Tensor& from, const Tensor& to, const std::vector<std::int32_t>& places,
+                      const Extent& row) {
+    for (std::size_t i = 0; i < places.size(); ++i)
+      copy(from.from(0, static_cast<std::int64_t>(i)), to.from(0, places[i]), row);
   }
 
   /// Brings own keys and values, projected where the plan projects, to their places among the rows
@@ -126,13 +120,9 @@ class Run : RankRun {
                                               plan_.call_bytes, &made));
       copy(tensor_of(made.query, made.query_layout), own.query, keys(graph_.own_nodes()));
     }
-    const Tensor key = tensor_of(made.key, made.key_layout);
-    const Tensor value = tensor_of(made.value, made.value_layout);
-    for (std::int64_t i = 0; i < graph_.own_nodes(); ++i) {
-      const std::int32_t row = graph_.own_rows[static_cast<std::size_t>(i)];
-      copy_row(key, i, local_key(), row, keys());
-      copy_row(value, i, local_value(), row, values());
-    }
+    const GraphWorkspace& space = plan_.workspace;
+    scatter(tensor_of(made.key, made.key_layout), at(space.key), graph_.own_rows, keys());
+    scatter(tensor_of(made.value, made.value_layout), at(space.value), graph_.own_rows, values());
   }
 
   /// MPI may be called on this thread alone; so another one computes.
@@ -140,18 +130,15 @@ class Run : RankRun {
   void compute_meanwhile(const Stage& stage, Function&& function) {
     if (stage.inner == nullptr) return;
     if (plan_.halo.messages() == 0) return function();
-    std::atomic<bool> done{false};
-    Joined other;
+    std::future<void> other;
     try {
-      other.thread = std::thread([&] {
-        function();
-        done.store(true, std::memory_order_release);
-      });
+      other = std::async(std::launch::async, function);
     } catch (const std::system_error&) {
       return function();  // no thread to be had: rows travel as far as MPI takes them by itself
     }
-    while (!done.load(std::memory_order_acquire) && !requests_.progress())
-      std::this_thread::sleep_for(kBetweenLooks);
+    while (!requests_.progress() && other.wait_for(kBetweenLooks) != std::future_status::ready) {
+    }
+    other.wait();
   }
 
   /// The places that own edges were given at, from one of them on: dropout goes by them.
@@ -159,41 +146,32 @@ class Run : RankRun {
     return desc_.dropout == 0 ? nullptr : graph_.numbers.data() + edge;
   }
 
-  /// Row `edge` of a tensor over edges.
-  static std::byte* from_edge(const void* data, const heed_layout& layout, std::int64_t edge) {
-    return data == nullptr ? nullptr : tensor_of(data, layout).from(0, edge).data;
-  }
-
   /// Of a call that is not in place.
   Own few(const Own& own) const {
     const auto& few = plan_.workspace.few;
-    return {
-        {at(few.query), plan_.local.query},
-        contiguous(at(few.data), own.data.layout.dtype, {1, 1, graph_.own_nodes(), desc_.width}),
-        {at(few.out), plan_.local.out},
-        own.step,
-        own.last};
+    const Extent data = {1, 1, graph_.own_nodes(), desc_.width};
+    return {at(few.query), contiguous(at(few.data.at), own.data.layout.dtype, data), at(few.out),
+            own.step, own.last};
   }
 
   void call(const Share& share, const GraphPlan& plan, const Own& own) const {
     if (plan == nullptr) return;
     const GraphWorkspace& space = plan_.workspace;
     const Own used = share.in_place ? own : few(own);
-    if (!share.in_place)
-      each_few(share, [&](std::int64_t i, std::int32_t node) {
-        copy_row(own.query, node, used.query, i, keys());
-        if (desc_.residual != 0) copy_row(own.data, node, used.data, i, {1, 1, 1, desc_.width});
-      });
+    if (!share.in_place) {
+      gather(own.query, share.nodes, used.query, keys());
+      if (desc_.residual != 0) gather(own.data, share.nodes, used.data, {1, 1, 1, desc_.width});
+    }
     heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
     args.query = used.query.data;
-    args.key = local_key().data;
-    args.value = local_value().data;
+    args.key = at(space.key).data;
+    args.value = at(space.value).data;
     if (desc_.residual != 0) args.data = used.data.data;
     if (share.edges > 0)
-      args.edge_data = from_edge(args_.edge_data, desc_.edge_data, share.first_edge);
+      args.edge_data = tensor_of(args_.edge_data, desc_.edge_data).from(0, share.first_edge).data;
     args.w_edge_key = args_.w_edge_key;
     args.w_edge_value = args_.w_edge_value;
-    args.edge_bias = from_edge(args_.edge_bias, desc_.edge_bias, share.first_edge);
+    args.edge_bias = tensor_of(args_.edge_bias, desc_.edge_bias).from(0, share.first_edge).data;
     args.head_weights = args_.head_weights;
     args.score_weights = args_.score_weights;
     args.dropout_seed = args_.dropout_seed;
@@ -201,26 +179,19 @@ class Run : RankRun {
     if (desc_.dropout != 0) args.dropout_offset += static_cast<std::uint64_t>(own.step);
     args.dropout_edges = numbers_from(share.first_edge);
     args.out = used.out.data;
-    if (own.last && args_.lse != nullptr) args.lse = share.in_place ? args_.lse : at(space.few.lse);
-    if (own.last) args.weights = from_edge(args_.weights, desc_.weights, share.first_edge);
+    if (own.last && args_.lse != nullptr)
+      args.lse = share.in_place ? args_.lse : at(space.few.lse).data;
+    if (own.last)
+      args.weights = tensor_of(args_.weights, desc_.weights).from(0, share.first_edge).data;
     check(heed_graph_attention_plan_run(plan.get(), &args, at(space.calls), plan_.call_bytes));
   }
 
   /// Results of a call that was not in place, to where they belong.
   void write_few(const Share& share, const Own& own) const {
-    const Tensor out = few(own).out;
-    const Tensor lse = {at(plan_.workspace.few.lse), plan_.local.lse};
-    each_few(share, [&](std::int64_t i, std::int32_t node) {
-      copy_row(out, i, own.out, node, outs());
-      if (own.last && args_.lse != nullptr)
-        copy_row(lse, i, tensor_of(args_.lse, desc_.lse), node, {1, desc_.heads, 1, 1});
-    });
-  }
-  /// function(row, own node) for the rows of a call that is not in place.
-  template <class Function>
-  static void each_few(const Share& share, Function&& function) {
-    for (std::size_t i = 0; i < share.nodes.size(); ++i)
-      function(static_cast<std::int64_t>(i), share.nodes[i]);
+    const auto& few = plan_.workspace.few;
+    scatter(at(few.out), own.out, share.nodes, outs());
+    if (own.last && args_.lse != nullptr)
+      scatter(at(few.lse), tensor_of(args_.lse, desc_.lse), share.nodes, {1, desc_.heads, 1, 1});
   }
 
   const Plan& plan_;
@@ -273,8 +244,7 @@ heed_graph_attention_args read_args(const Plan& plan, const heed_graph_attention
 
 void run(const Plan& plan, const heed_graph_attention_args* given, void* workspace,
          std::size_t bytes) {
-  heed_graph_attention_args args;
-  plan.comm.agreed([&] { args = read_args(plan, given, workspace, bytes); });
+  const auto args = plan.comm.agreed([&] { return read_args(plan, given, workspace, bytes); });
   compare_seeds(plan.comm, plan.desc.dropout, args);
   Run(plan, args, static_cast<std::byte*>(workspace)).run();
 }
