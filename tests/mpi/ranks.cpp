@@ -1,13 +1,10 @@
 #include "tests/mpi/ranks.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
 
-#include "tests/oracle/dropout.hpp"
-#include "tests/oracle/rounding.hpp"
 #include "tests/support/contexts.hpp"
 
 namespace heed_test {
@@ -56,6 +53,7 @@ std::vector<Positions> placed_unevenly(std::int64_t length) {
   return all;
 }
 
+/// Stretches of rows in a random order.
 std::vector<Positions> dealt(std::int64_t length, Random& random) {
   std::vector<std::int64_t> stretches((static_cast<std::size_t>(length) + 6) / 7);
   std::iota(stretches.begin(), stretches.end(), 0);
@@ -72,33 +70,10 @@ std::vector<Positions> dealt(std::int64_t length, Random& random) {
   return all;
 }
 
-/// What is off by more than in one process. There a term of the softmax is off by 1 + a_j at most,
-/// in numerator and denominator alike (oracle/softmax.hpp); so it is in a part, whose sums are
-/// shorter, row_max lower and moves fewer. A part is normalised and rounded, gamma(3), and then
-/// multiplied with its own denominator again, which so cancels; every merge rounds once more, to
-/// the arithmetic's type, numbers that are at most the largest value. Those in float64, of
-/// log-sum-exps, are four a merge.
-std::vector<Element> widened(std::vector<Element> elements, double merges, double largest,
-                             double unit) {
-  for (Element& e : elements)
-    if (e.bound > 0) e.bound += (merges + 3) * unit * largest * 1.01;
-  return elements;
-}
-
-double largest_of(const Tensor& tensor) {
-  double largest = 0;
-  tensor.each([&](const Axes& at) {
-    const double x = std::fabs(tensor.get(at));
-    if (std::isfinite(x)) largest = std::max(largest, x);
-  });
-  return largest;
-}
-
-/// Whether all ranks have these bits.
-bool same_on_all_ranks(const Numbers& numbers) {
-  std::string bits;
-  for (const std::uint64_t b : numbers.bits) bits += std::to_string(b) + " ";
-  return same_everywhere(bits);
+/// Whether several elements share a place.
+bool repeats(const heed_layout& layout) {
+  const bool zero = layout.stride_head == 0 && layout.stride_row == 0 && layout.stride_feature == 0;
+  return layout.reserved == HEED_STRIDES_EXPLICIT || (layout.stride_head == 0 && !zero);
 }
 
 }  // namespace
@@ -134,28 +109,24 @@ Split even_split(std::uint32_t placement, std::int64_t queries, std::int64_t key
           placed_evenly(placement, queries), placed_evenly(placement, keys)};
 }
 
-Split uneven_split(std::int64_t queries, std::int64_t keys) {
-  return {"uneven", HEED_MPI_CONTIGUOUS, placed_unevenly(queries), placed_unevenly(keys)};
-}
-
-Split dealt_split(std::int64_t queries, std::int64_t keys, std::uint64_t seed) {
-  Random random(seed);
-  return {"dealt", HEED_MPI_POSITIONS, dealt(queries, random), dealt(keys, random)};
-}
-
 Split everywhere(std::int64_t queries, std::int64_t keys) {
   const std::vector<Positions> all(static_cast<std::size_t>(ranks()), row_range(0, queries));
   return {"everywhere", HEED_MPI_CONTIGUOUS, all, placed_unevenly(keys), true};
 }
 
 std::vector<Split> all_splits(std::int64_t queries, std::int64_t keys, std::uint64_t seed) {
-  return {even_split(HEED_MPI_CONTIGUOUS, queries, keys), uneven_split(queries, keys),
-          even_split(HEED_MPI_ZIGZAG, queries, keys), dealt_split(queries, keys, seed),
-          everywhere(queries, keys)};
+  Random random(seed);
+  return {
+      even_split(HEED_MPI_CONTIGUOUS, queries, keys),
+      {"uneven", HEED_MPI_CONTIGUOUS, placed_unevenly(queries), placed_unevenly(keys)},
+      even_split(HEED_MPI_ZIGZAG, queries, keys),
+      {"dealt", HEED_MPI_POSITIONS, dealt(queries, random), dealt(keys, random)},
+      everywhere(queries, keys),
+  };
 }
 
 std::string Shard::line(std::int64_t head_ranks) const {
-  return "rank " + std::to_string(rank()) + " of " + std::to_string(ranks()) + ", " + split_.name +
+  return "rank " + std::to_string(rank()) + " of " + std::to_string(ranks()) + ", " + split.name +
          ", head_ranks " + std::to_string(head_ranks) + ": ";
 }
 
@@ -179,28 +150,28 @@ Arrangement own_arrangement(int shift) {
   return static_cast<Arrangement>((rank() + shift) % static_cast<int>(Arrangement::kCount));
 }
 
-Shard::Shard(const Problem& whole, const Split& split)
-    : problem(whole),
-      split_(split),
-      query_positions_(split.queries[static_cast<std::size_t>(rank())]),
-      key_positions_(split.keys[static_cast<std::size_t>(rank())]),
+Shard::Shard(const Problem& whole, const Split& by)
+    : split(by),
+      query_positions(by.queries[static_cast<std::size_t>(rank())]),
+      key_positions(by.keys[static_cast<std::size_t>(rank())]),
+      problem(whole),
       total_queries_(whole.query.shape()[2]) {
   heed_attention_desc& d = problem.desc;
-  d.query_length = static_cast<std::int64_t>(query_positions_.size());
-  d.key_length = static_cast<std::int64_t>(key_positions_.size());
+  d.query_length = static_cast<std::int64_t>(query_positions.size());
+  d.key_length = static_cast<std::int64_t>(key_positions.size());
   cu_seqlens_q_.swap(problem.cu_seqlens_q);
   cu_seqlens_k_.swap(problem.cu_seqlens_k);
   if (d.packed_queries > 0) d.batch = 1;  // rows of whatever sequences
   d.packed_queries = d.packed_keys = 0;
-  cut(problem.query, d.query, query_positions_, own_arrangement(0));
-  cut(problem.key, d.key, key_positions_, own_arrangement(1));
-  cut(problem.value, d.value, key_positions_, own_arrangement(2));
-  cut(problem.out, d.out, query_positions_, own_arrangement(3));
-  if (problem.lse) cut(*problem.lse, d.lse, query_positions_, own_arrangement(4));
+  cut(problem.query, d.query, query_positions, own_arrangement(0));
+  cut(problem.key, d.key, key_positions, own_arrangement(1));
+  cut(problem.value, d.value, key_positions, own_arrangement(2));
+  cut(problem.out, d.out, query_positions, own_arrangement(3));
+  if (problem.lse) cut(*problem.lse, d.lse, query_positions, own_arrangement(4));
   const auto cut_scores = [&](std::optional<Tensor>& scores, heed_score_layout& layout) {
     if (!scores) return;
     const bool repeated = scores->shape()[2] == 1;
-    scores = cut(*scores, repeated ? Positions{0} : query_positions_, own_arrangement(5));
+    scores = cut(*scores, repeated ? Positions{0} : query_positions, own_arrangement(5));
     layout = score_layout_of(*scores, own_arrangement(5), layout.dtype);
     if (!repeated) layout.rows = 0;  // own ones, also if 1
   };
@@ -211,11 +182,11 @@ Shard::Shard(const Problem& whole, const Split& split)
 heed_mpi_attention_desc Shard::desc() {
   heed_mpi_attention_desc desc = HEED_MPI_ATTENTION_DESC_INIT;
   desc.attention = &problem.desc;
-  desc.placement = split_.placement;
-  desc.queries = split_.everywhere ? HEED_MPI_QUERIES_EVERYWHERE : HEED_MPI_QUERIES_SPLIT;
-  if (split_.placement == HEED_MPI_POSITIONS) {
-    desc.query_positions = query_positions_.data();
-    desc.key_positions = key_positions_.data();
+  desc.placement = split.placement;
+  desc.queries = split.everywhere ? HEED_MPI_QUERIES_EVERYWHERE : HEED_MPI_QUERIES_SPLIT;
+  if (split.placement == HEED_MPI_POSITIONS) {
+    desc.query_positions = query_positions.data();
+    desc.key_positions = key_positions.data();
   }
   const auto bring = [&](bool given, heed_mpi_tensors tensor) {
     if (given) desc.tensors |= static_cast<std::uint32_t>(tensor);
@@ -243,48 +214,9 @@ Outputs Shard::run(const Context& context, std::int64_t head_ranks) {
   });
 }
 
-bool again_with_threads() {
-  static int asked = 0;
-  return ranks() <= 3 || asked++ % 4 == 0;
-}
-
-void check_ranks(Problem& whole, const Expected& expected, Shard& shard, std::int64_t head_ranks,
-                 bool same_bits, Unspecified unspecified) {
-  INFO(shard.line(head_ranks) << line_of(whole));
-  const Outputs got = shard.run(plain_context(), head_ranks);
-  if (again_with_threads())
-    CHECK(heed_test::same_bits(got, shard.run(threaded_context(), head_ranks)));
-  const Expected& want = expected.on(isa_names().back());
-  auto spans = static_cast<double>(whole.cu_seqlens_k.size());
-  for (const Positions& positions : shard.split().keys)
-    for (std::size_t i = 0; i < positions.size(); ++i)
-      spans += i == 0 || positions[i] != positions[i - 1] + 1 ? 1 : 0;
-  const double unit = is_float64(whole.desc) ? 0x1p-53 : kUnit;
-  const Axes shape = shard.problem.out.shape();
-  check_elements("out", got.out,
-                 widened(shard.rows_of(want.out, shape[3]), spans,
-                         largest_of(whole.value) / dropout_keeps(whole.desc.dropout), unit),
-                 unspecified);
-  if (whole.lse) {
-    double largest = 1;
-    for (const Element& e : want.lse)
-      if (std::isfinite(e.value)) largest = std::max(largest, std::fabs(e.value));
-    check_elements("lse", got.lse,
-                   widened(shard.rows_of(want.lse, 1), 4 * spans, 4 * largest, 0x1p-53),
-                   unspecified);
-  }
-  if (!same_bits) return;
-  const Outputs alone = whole.run_all(plain_context());
-  CHECK(same_numbers(got.out, {got.out.dtype, shard.rows_of(alone.out.bits, shape[3])}));
-  if (!whole.lse) return;
-  CHECK(same_numbers(got.lse, {got.lse.dtype, shard.rows_of(alone.lse.bits, 1)}));
-}
-
-bool same_numbers(const Numbers& a, const Numbers& b) {
-  bool same = a.size() == b.size();
-  for (std::size_t i = 0; same && i < a.size(); ++i)
-    same = a.bits[i] == b.bits[i] || a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
-  return same;
+void check_said(heed_status status, const std::string& message, heed_status as) {
+  CHECK(status == as);
+  CHECK(heed_mpi_last_error() == message);
 }
 
 bool same_everywhere(const std::string& text) {
@@ -301,7 +233,7 @@ bool same_everywhere(const std::string& text) {
 BackwardShard::BackwardShard(BackwardProblem& whole, const Split& split)
     : attention(whole.forward, split),
       problem(attention.problem, 1, {whole.grad_out.dtype(), own_arrangement(5), 1}) {
-  const std::vector<std::int64_t>& rows = attention.query_positions();
+  const std::vector<std::int64_t>& rows = attention.query_positions;
   problem.grad_out.assign(cut(whole.grad_out, rows, Arrangement::kDefault));
   // Some ranks may leave out a gradient that is 0.
   if (whole.grad_lse) {
@@ -366,33 +298,58 @@ Gradients BackwardShard::run(const Context& context, std::int64_t head_ranks) {
   return got;
 }
 
-/// Sums over ranks are sums in some order, whose terms are those of one process; each has been
-/// multiplied with its factor before it is added instead of after, one rounding, of the three that
-/// the oracle allows to its terms and a run here does not make (oracle/gradient.hpp). What is 0
-/// outside a rank's keys adds nothing. So the bounds of one process hold.
-void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want,
-                          BackwardShard& shard, std::int64_t head_ranks, bool same_bits,
-                          Unspecified unspecified) {
-  INFO(shard.attention.line(head_ranks) << line_of(whole));
-  const Gradients got = shard.run(plain_context(), head_ranks);
-  if (again_with_threads())
-    CHECK(heed_test::same_bits(got, shard.run(threaded_context(), head_ranks)));
-  ExpectedGradients part;
-  for (const GradientOf of : all_gradients())
-    part[of] = shard.part_of(of, want.on(isa_names().back())[of]);
-  const GradientComparison comparison =
-      compare_gradients("gradients", shard.problem, got, part, unspecified);
-  if (!comparison.wrong.empty()) FAIL_CHECK(comparison.wrong);
-  for (const GradientOf of : {kGradSinks, kGradSlopes, kGradScale, kGradTemperature})
-    CHECK(same_on_all_ranks(got[of]));
-  if (shard.attention.split().everywhere) CHECK(same_on_all_ranks(got[kGradQuery]));
-  if (shard.attention.split().everywhere ||
-      (whole.forward.bias && whole.forward.bias->shape()[2] == 1))
-    CHECK(same_on_all_ranks(got[kGradBias]));
-  if (!same_bits) return;
-  const Gradients alone = whole.run(plain_context());
-  for (const GradientOf of : {kGradQuery, kGradKey, kGradValue})
-    CHECK(same_numbers(got[of], {alone[of].dtype, shard.part_of(of, alone[of].bits)}));
+EdgeShare::EdgeShare(const EdgeList& whole, const OwnerList& owners) {
+  const auto begin = whole.size() * rank() / ranks();
+  const auto end = whole.size() * (rank() + 1) / ranks();
+  sources.assign(whole.sources.begin() + begin, whole.sources.begin() + end);
+  destinations.assign(whole.destinations.begin() + begin, whole.destinations.begin() + end);
+  desc.index_type = HEED_INDEX_I64;
+  desc.nodes = whole.nodes;
+  desc.edges = end - begin;
+  desc.sources = sources.data();
+  desc.destinations = destinations.data();
+  desc.duplicates = whole.unique ? HEED_DUPLICATES_REMOVE : HEED_DUPLICATES_KEEP;
+  if (!owners.empty()) desc.owners = owners.data();
+}
+
+MpiGraph make_mpi_graph(const Context& context, const EdgeList& edges, const OwnerList& owners) {
+  const EdgeShare share(edges, owners);
+  return create_on_ranks<heed_mpi_graph>(MPI_COMM_WORLD, context.get(), &share.desc);
+}
+
+OwnRows::OwnRows(const MpiGraph& graph) {
+  const heed_mpi_graph_info info = describe(graph);
+  nodes.resize(static_cast<std::size_t>(info.own_nodes));
+  for (auto* const list : {&sources, &destinations, &edges})
+    list->resize(static_cast<std::size_t>(info.own_given));
+  require_ranks_ok(heed_mpi_graph_nodes(graph.get(), nodes.data()));
+  require_ranks_ok(
+      heed_mpi_graph_edges(graph.get(), sources.data(), destinations.data(), edges.data()));
+}
+
+GraphProblem shard_of(const GraphProblem& whole, const OwnRows& own) {
+  GraphProblem shard = whole;
+  heed_graph_attention_desc& d = shard.desc;
+  shard.edges = {static_cast<Index>(own.nodes.size()), own.sources, own.destinations,
+                 whole.edges.unique};
+  for (std::size_t of = 0; of < kGraphTensors; ++of) {
+    const auto rows = graph_tensor(of).rows;
+    const bool matrices =
+        graph_tensor(of).matrix != nullptr && d.inputs == HEED_GRAPH_PER_NODE && of <= kGraphWValue;
+    if (!whole.at(of) || (rows == nullptr && !matrices)) continue;
+    const bool edges = of == kGraphEdgeData || of == kGraphEdgeBias || of == kGraphWeights;
+    const Arrangement arrangement = own_arrangement(static_cast<int>(of));
+    const Tensor part =
+        cut(*whole.at(of), edges ? own.edges : own.nodes, arrangement, matrices ? 0 : 2);
+    const bool one_place = whole.in_place && (of == kGraphData || of == kGraphOut);
+    if (!matrices && !one_place && !repeats(d.*rows)) {
+      d.*rows = layout_of(part, arrangement, (d.*rows).dtype);
+      (d.*rows).stride_batch = 0;
+    }
+    shard.add({of});
+    shard.at(of)->assign(part);
+  }
+  return shard;
 }
 
 }  // namespace heed_test

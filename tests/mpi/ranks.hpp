@@ -25,6 +25,9 @@ HEED_TEST_OBJECT(heed_mpi_graph_attention_plan, heed_mpi_graph_attention_info);
 int rank();
 int ranks();
 
+/// How messages begin that tell of the last rank.
+inline std::string last_rank() { return "rank " + std::to_string(ranks() - 1) + ": "; }
+
 /// Throws, on all ranks, what heed_mpi refuses.
 void require_ranks_ok(heed_status status);
 
@@ -50,12 +53,10 @@ struct Split {
 
 /// heed_mpi_place's: lengths that differ by one row at most.
 Split even_split(std::uint32_t placement, std::int64_t queries, std::int64_t keys);
-/// In order of ranks, some of which have nothing.
-Split uneven_split(std::int64_t queries, std::int64_t keys);
-/// Stretches of rows dealt in a random order.
-Split dealt_split(std::int64_t queries, std::int64_t keys, std::uint64_t seed);
 /// All queries on all ranks, keys in order of ranks, some of which have nothing.
 Split everywhere(std::int64_t queries, std::int64_t keys);
+/// Both, rows in order of some of the ranks, and rows dealt anyhow.
+std::vector<Split> all_splits(std::int64_t queries, std::int64_t keys, std::uint64_t seed);
 
 /// Some rows of a tensor, which lie otherwise.
 Tensor cut(const Tensor& from, const std::vector<std::int64_t>& rows, Arrangement arrangement,
@@ -80,9 +81,6 @@ std::vector<T> rows_of(const std::vector<T>& whole, const Axes& shape,
 /// Tensors lie otherwise on every rank, and those of each in other ways.
 Arrangement own_arrangement(int shift);
 
-/// All of these.
-std::vector<Split> all_splits(std::int64_t queries, std::int64_t keys, std::uint64_t seed);
-
 /// This rank's part of a problem.
 class Shard {
  public:
@@ -96,19 +94,16 @@ class Shard {
   std::vector<T> rows_of(const std::vector<T>& whole, std::int64_t features) const {
     const heed_attention_desc& d = problem.desc;
     return heed_test::rows_of(whole, {d.batch, d.query_heads, total_queries_, features},
-                              query_positions_);
+                              query_positions);
   }
-  const Split& split() const { return split_; }
-  const std::vector<std::int64_t>& query_positions() const { return query_positions_; }
-  const std::vector<std::int64_t>& key_positions() const { return key_positions_; }
   /// What failures name it by.
   std::string line(std::int64_t head_ranks) const;
 
+  const Split split;
+  const std::vector<std::int64_t> query_positions, key_positions;
   Problem problem;
 
  private:
-  const Split split_;
-  std::vector<std::int64_t> query_positions_, key_positions_;
   std::int64_t total_queries_;
   std::vector<std::int32_t> cu_seqlens_q_, cu_seqlens_k_;
 };
@@ -137,7 +132,7 @@ class BackwardShard {
   bool is_split(GradientOf gradient) const;
   const std::vector<std::int64_t>& positions_of(GradientOf gradient) const {
     const bool of_keys = gradient == kGradKey || gradient == kGradValue;
-    return of_keys ? attention.key_positions() : attention.query_positions();
+    return of_keys ? attention.key_positions : attention.query_positions;
   }
 
   std::array<Axes, kGradients> shapes_ = {};  ///< of the whole
@@ -145,23 +140,38 @@ class BackwardShard {
   heed_mpi_attention_backward_desc desc_ = HEED_MPI_ATTENTION_BACKWARD_DESC_INIT;
 };
 
-/// Runs a shard and compares its rows with the oracle's of the whole, which are `expected`.
-/// `same_bits`: they must also be those of the whole in one process.
-void check_ranks(Problem& whole, const Expected& expected, Shard& shard, std::int64_t head_ranks,
-                 bool same_bits, Unspecified unspecified = Unspecified::kForbidden);
+// ---- Graphs -------------------------------------------------------------------------------------
 
-/// Runs a shard and compares its gradients with the oracle's of the whole, which are `want`.
-/// `same_bits`: those of queries, keys and values must be the ones of one process.
-void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want,
-                          BackwardShard& shard, std::int64_t head_ranks, bool same_bits,
-                          Unspecified unspecified = Unspecified::kForbidden);
+using MpiGraph = Owned<heed_mpi_graph>;
 
-/// Bits of NaN and zeros aside: sums over ranks begin as 0, and 0 + -0 is 0.
-bool same_numbers(const Numbers& a, const Numbers& b);
+/// The rank of every node; none: ranges of nodes.
+using OwnerList = std::vector<std::int32_t>;
 
-/// Whether a run is made again with threads: always on up to three ranks, every fourth time on
-/// more, which share few processors.
-bool again_with_threads();
+/// The edges that this rank brings: about as many as any other, one rank's after another's.
+struct EdgeShare {
+  EdgeShare(const EdgeList& whole, const OwnerList& owners);
+
+  heed_mpi_graph_desc desc = HEED_MPI_GRAPH_DESC_INIT;
+  std::vector<std::int64_t> sources, destinations;
+};
+
+MpiGraph make_mpi_graph(const Context& context, const EdgeList& edges, const OwnerList& owners);
+
+/// Which rows of the whole this rank has.
+struct OwnRows {
+  explicit OwnRows(const MpiGraph& graph);
+
+  std::vector<std::int64_t> nodes, sources, destinations, edges;
+};
+
+/// This rank's part of a problem. Tensors lie otherwise on every rank.
+GraphProblem shard_of(const GraphProblem& whole, const OwnRows& own);
+
+// ---- What ranks say ----------------------------------------------------------------------------
+
+/// Checks that a call is refused so.
+void check_said(heed_status status, const std::string& message,
+                heed_status as = HEED_STATUS_INVALID_ARGUMENT);
 
 /// Whether all ranks say the same.
 bool same_everywhere(const std::string& text);

@@ -2,6 +2,8 @@
 #include <cmath>
 
 #include "tests/mpi/ranks.hpp"
+#include "tests/oracle/dropout.hpp"
+#include "tests/oracle/rounding.hpp"
 #include "tests/problem/random_forms.hpp"
 
 using namespace heed_test;
@@ -45,6 +47,116 @@ bool over_ranks(const Problem& p) {
     return begins.front() == 0 && begins.back() == rows;
   };
   return all_rows(q, d.packed_queries) && all_rows(k, d.packed_keys) && !p.mask && !p.bias;
+}
+
+/// What is off by more than in one process. There a term of the softmax is off by 1 + a_j at most,
+/// in numerator and denominator alike (oracle/softmax.hpp); so it is in a part, whose sums are
+/// shorter, row_max lower and moves fewer. A part is normalised and rounded, gamma(3), and then
+/// multiplied with its own denominator again, which so cancels; every merge rounds once more, to
+/// the arithmetic's type, numbers that are at most the largest value. Those in float64, of
+/// log-sum-exps, are four a merge.
+std::vector<Element> widened(std::vector<Element> elements, double merges, double largest,
+                             double unit) {
+  for (Element& e : elements)
+    if (e.bound > 0) e.bound += (merges + 3) * unit * largest * 1.01;
+  return elements;
+}
+
+double largest_of(const Tensor& tensor) {
+  double largest = 0;
+  tensor.each([&](const Axes& at) {
+    const double x = std::fabs(tensor.get(at));
+    if (std::isfinite(x)) largest = std::max(largest, x);
+  });
+  return largest;
+}
+
+/// Whether a run is made again with threads: always on up to three ranks, every fourth time on
+/// more, which share few processors.
+bool again_with_threads() {
+  static int asked = 0;
+  return ranks() <= 3 || asked++ % 4 == 0;
+}
+
+/// Bits of NaN and zeros aside: sums over ranks begin as 0, and 0 + -0 is 0.
+bool same_numbers(const Numbers& a, const Numbers& b) {
+  bool same = a.size() == b.size();
+  for (std::size_t i = 0; same && i < a.size(); ++i)
+    same = a.bits[i] == b.bits[i] || a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
+  return same;
+}
+
+/// Whether all ranks have these bits.
+bool same_on_all_ranks(const Numbers& numbers) {
+  std::string bits;
+  for (const std::uint64_t b : numbers.bits) bits += std::to_string(b) + " ";
+  return same_everywhere(bits);
+}
+
+/// Runs a shard and compares its rows with the oracle's of the whole, which are `expected`.
+/// `same_bits`: they must also be those of the whole in one process.
+void check_ranks(Problem& whole, const Expected& expected, Shard& shard, std::int64_t head_ranks,
+                 bool same_bits, Unspecified unspecified = Unspecified::kForbidden) {
+  INFO(shard.line(head_ranks) << line_of(whole));
+  const Outputs got = shard.run(plain_context(), head_ranks);
+  if (again_with_threads())
+    CHECK(heed_test::same_bits(got, shard.run(threaded_context(), head_ranks)));
+  const Expected& want = expected.on(isa_names().back());
+  auto spans = static_cast<double>(whole.cu_seqlens_k.size());
+  for (const std::vector<std::int64_t>& positions : shard.split.keys)
+    for (std::size_t i = 0; i < positions.size(); ++i)
+      spans += i == 0 || positions[i] != positions[i - 1] + 1 ? 1 : 0;
+  const double unit = is_float64(whole.desc) ? 0x1p-53 : kUnit;
+  const Axes shape = shard.problem.out.shape();
+  check_elements("out", got.out,
+                 widened(shard.rows_of(want.out, shape[3]), spans,
+                         largest_of(whole.value) / dropout_keeps(whole.desc.dropout), unit),
+                 unspecified);
+  if (whole.lse) {
+    double largest = 1;
+    for (const Element& e : want.lse)
+      if (std::isfinite(e.value)) largest = std::max(largest, std::fabs(e.value));
+    check_elements("lse", got.lse,
+                   widened(shard.rows_of(want.lse, 1), 4 * spans, 4 * largest, 0x1p-53),
+                   unspecified);
+  }
+  if (!same_bits) return;
+  const Outputs alone = whole.run_all(plain_context());
+  CHECK(same_numbers(got.out, {got.out.dtype, shard.rows_of(alone.out.bits, shape[3])}));
+  if (!whole.lse) return;
+  CHECK(same_numbers(got.lse, {got.lse.dtype, shard.rows_of(alone.lse.bits, 1)}));
+}
+
+/// Runs a shard and compares its gradients with the oracle's of the whole, which are `want`.
+/// `same_bits`: those of queries, keys and values must be the ones of one process.
+///
+/// Sums over ranks are sums in some order, whose terms are those of one process; each has been
+/// multiplied with its factor before it is added instead of after, one rounding, of the three that
+/// the oracle allows to its terms and a run here does not make (oracle/gradient.hpp). What is 0
+/// outside a rank's keys adds nothing. So the bounds of one process hold.
+void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want,
+                          BackwardShard& shard, std::int64_t head_ranks, bool same_bits,
+                          Unspecified unspecified) {
+  INFO(shard.attention.line(head_ranks) << line_of(whole));
+  const Gradients got = shard.run(plain_context(), head_ranks);
+  if (again_with_threads())
+    CHECK(heed_test::same_bits(got, shard.run(threaded_context(), head_ranks)));
+  ExpectedGradients part;
+  for (const GradientOf of : all_gradients())
+    part[of] = shard.part_of(of, want.on(isa_names().back())[of]);
+  const GradientComparison comparison =
+      compare_gradients("gradients", shard.problem, got, part, unspecified);
+  if (!comparison.wrong.empty()) FAIL_CHECK(comparison.wrong);
+  for (const GradientOf of : {kGradSinks, kGradSlopes, kGradScale, kGradTemperature})
+    CHECK(same_on_all_ranks(got[of]));
+  if (shard.attention.split.everywhere) CHECK(same_on_all_ranks(got[kGradQuery]));
+  if (shard.attention.split.everywhere ||
+      (whole.forward.bias && whole.forward.bias->shape()[2] == 1))
+    CHECK(same_on_all_ranks(got[kGradBias]));
+  if (!same_bits) return;
+  const Gradients alone = whole.run(plain_context());
+  for (const GradientOf of : {kGradQuery, kGradKey, kGradValue})
+    CHECK(same_numbers(got[of], {alone[of].dtype, shard.part_of(of, alone[of].bits)}));
 }
 
 /// Attention and its gradients, around the ring (0: as the plan chooses) and over heads, of a shard

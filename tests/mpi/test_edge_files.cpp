@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "tests/mpi/rank_graphs.hpp"
-#include "tests/mpi/refused.hpp"
+#include "tests/mpi/ranks.hpp"
 
 using namespace heed_test;
 
@@ -49,35 +48,37 @@ MpiGraph read(const std::string& text, Index nodes = 0) {
   return create_on_ranks<heed_mpi_graph>(MPI_COMM_WORLD, plain_context().get(), &desc);
 }
 
-/// {source, destination, given} of all ranks, in the order of the last.
+/// {source, destination} of all ranks' edges, as the file has them.
 std::vector<std::vector<std::int64_t>> all_edges(const MpiGraph& graph) {
   const OwnRows own(graph);
-  std::vector<std::int64_t> mine;
-  for (std::size_t e = 0; e < own.edges.size(); ++e)
-    mine.insert(mine.end(), {own.sources[e], own.destinations[e], own.edges[e]});
-  const int count = static_cast<int>(mine.size());
-  std::vector<int> counts(static_cast<std::size_t>(ranks())), begins(counts.size());
-  MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, MPI_COMM_WORLD);
-  for (std::size_t r = 1; r < counts.size(); ++r) begins[r] = begins[r - 1] + counts[r - 1];
-  std::vector<std::int64_t> all(static_cast<std::size_t>(begins.back() + counts.back()));
-  MPI_Allgatherv(mine.data(), count, MPI_INT64_T, all.data(), counts.data(), begins.data(),
-                 MPI_INT64_T, MPI_COMM_WORLD);
-  std::vector<std::vector<std::int64_t>> edges(all.size() / 3);
-  for (std::size_t e = 0; e < edges.size(); ++e)
-    edges[static_cast<std::size_t>(all[3 * e + 2])] = {all[3 * e], all[3 * e + 1]};
+  std::vector<std::int64_t> nodes(2 * static_cast<std::size_t>(describe(graph).edges));
+  for (std::size_t e = 0; e < own.edges.size(); ++e) {
+    const auto place = 2 * static_cast<std::size_t>(own.edges[e]);
+    nodes.at(place) += own.sources[e];
+    nodes.at(place + 1) += own.destinations[e];
+  }
+  MPI_Allreduce(MPI_IN_PLACE, nodes.data(), static_cast<int>(nodes.size()), MPI_INT64_T, MPI_SUM,
+                MPI_COMM_WORLD);
+  std::vector<std::vector<std::int64_t>> edges;
+  for (std::size_t n = 0; n < nodes.size(); n += 2) edges.push_back({nodes[n], nodes[n + 1]});
   return edges;
 }
 
-/// What all ranks say of a file that they refuse, without its path, and the rank it is told of.
-std::string refused(const std::string& text, Index nodes = 0,
-                    heed_status status = HEED_STATUS_INVALID_ARGUMENT) {
-  const SharedFile file(text);
-  const heed_mpi_graph_desc desc = desc_of(file.path(), nodes);
+/// What all ranks say of a file that they refuse.
+std::string refusal_of_file(const std::string& path, Index nodes, heed_status status) {
+  const heed_mpi_graph_desc desc = desc_of(path, nodes);
   heed_mpi_graph* graph = nullptr;
   CHECK(heed_mpi_graph_create(MPI_COMM_WORLD, plain_context().get(), &desc, &graph) == status);
   CHECK(graph == nullptr);
-  const std::string message = heed_mpi_last_error();
-  CHECK(same_everywhere(message));
+  CHECK(same_everywhere(heed_mpi_last_error()));
+  return heed_mpi_last_error();
+}
+
+/// The same of a text, without the path and the rank that it is told of.
+std::string refused(const std::string& text, Index nodes = 0,
+                    heed_status status = HEED_STATUS_INVALID_ARGUMENT) {
+  const SharedFile file(text);
+  const std::string message = refusal_of_file(file.path(), nodes, status);
   const std::string path = "desc.path " + file.path();
   const std::size_t at = message.find(path);
   CHECK(message.find("rank ") == 0);
@@ -146,20 +147,13 @@ TEST_CASE("nodes that a file may not have") {
 TEST_CASE("files that one rank cannot read") {
   const SharedFile file("0 1\n");
   const bool last = rank() == ranks() - 1;
-  const auto said = [](const std::string& path, heed_status status) {
-    const heed_mpi_graph_desc desc = desc_of(path, 0);
-    heed_mpi_graph* graph = nullptr;
-    CHECK(heed_mpi_graph_create(MPI_COMM_WORLD, plain_context().get(), &desc, &graph) == status);
-    CHECK(same_everywhere(heed_mpi_last_error()));
-    return std::string(heed_mpi_last_error());
-  };
-  const std::string who = "rank " + std::to_string(ranks() - 1) + ": desc.path ";
-  CHECK(said(last ? "no-such-file" : file.path(), HEED_STATUS_IO) ==
-        who + "no-such-file cannot be opened: No such file or directory");
+  CHECK(refusal_of_file(last ? "no-such-file" : file.path(), 0, HEED_STATUS_IO) ==
+        last_rank() + "desc.path no-such-file cannot be opened: No such file or directory");
   if (ranks() == 1) return;
   const std::string own = "other-" + file.path();
   if (last) std::ofstream(own) << "0 1\n1 2\n";
-  CHECK(said(last ? own : file.path(), HEED_STATUS_INVALID_ARGUMENT) ==
-        who + own + " has 8 bytes; on rank 0 it has 4, and must be the same");
+  CHECK(refusal_of_file(last ? own : file.path(), 0, HEED_STATUS_INVALID_ARGUMENT) ==
+        last_rank() + "desc.path " + own +
+            " has 8 bytes; on rank 0 it has 4, and must be the same");
   if (last) std::remove(own.c_str());
 }

@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "tests/graph/problems.hpp"
-#include "tests/mpi/rank_graphs.hpp"
+#include "tests/mpi/ranks.hpp"
 #include "tests/problem/draw_graphs.hpp"
 #include "tests/support/size.hpp"
 
@@ -24,6 +24,57 @@ EdgeList circle(Index nodes) {
     edges.add((n + nodes - 1) % nodes, n);
   }
   return edges;
+}
+
+OwnerList dealt_owners(Index nodes, std::uint64_t seed) {
+  Random random(seed);
+  OwnerList owners;
+  for (Index n = 0; n < nodes; ++n)
+    owners.push_back(static_cast<std::int32_t>(random.integer(0, ranks() - 1)));
+  return owners;
+}
+
+/// Every other rank has nothing.
+OwnerList few_owners(Index nodes) {
+  OwnerList owners;
+  for (Index n = 0; n < nodes; ++n)
+    owners.push_back(static_cast<std::int32_t>(n % ((ranks() + 1) / 2) * 2));
+  return owners;
+}
+
+/// Rows of what the whole has for all [heads, of all, columns].
+void check_rows(const char* name, const Numbers& got, const Numbers& whole, Index heads,
+                Index columns, Index of_all, const std::vector<std::int64_t>& rows) {
+  Numbers want{whole.dtype, {}};
+  for (Index h = 0; whole.size() > 0 && h < heads; ++h)
+    for (const std::int64_t row : rows) {
+      const auto begin = whole.bits.begin() + (h * of_all + row) * columns;
+      want.bits.insert(want.bits.end(), begin, begin + columns);
+    }
+  INFO(name);
+  CHECK(same_bits(got, want));
+}
+
+/// Runs a problem split so: every rank's rows must have the bits of the whole in one process.
+void check_split(GraphProblem& whole, const OwnerList& owners) {
+  const Context& context = plain_context();
+  INFO("rank " << rank() << " of " << ranks() << (owners.empty() ? ", ranges: " : ", owners: ")
+               << line_of(whole));
+  const Outputs want = whole.run(context);
+  const MpiGraph graph = make_mpi_graph(context, whole.edges, owners);
+  const OwnRows own(graph);
+  GraphProblem shard = shard_of(whole, own);
+  const Index heads = out_heads_of(whole.desc);
+  for (const Context* with : {&context, &threaded_context()}) {
+    const Outputs got = shard.run(*with, [&](const heed_graph_attention_args& args) {
+      require_ranks_ok(heed_mpi_graph_attention(with->get(), graph.get(), &shard.desc, &args));
+    });
+    check_rows("out", got.out, want.out, heads, value_features_of(whole.desc), whole.edges.nodes,
+               own.nodes);
+    check_rows("lse", got.lse, want.lse, whole.desc.heads, 1, whole.edges.nodes, own.nodes);
+    check_rows("weights", got.weights, want.weights, whole.desc.heads, 1, whole.edges.size(),
+               own.edges);
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@ using namespace heed_test;
 namespace {
 
 using MpiPlan = Owned<heed_mpi_attention_plan>;
+using GradientPlan = Owned<heed_mpi_attention_backward_plan>;
 
 /// Of so many rows on every rank, float32, B 1, D 64.
 struct Asked {
@@ -18,23 +19,41 @@ struct Asked {
   double flops_per_byte = 0;
 };
 
-MpiPlan plan_of(const Asked& asked) {
-  static const Context context = make_context(isa_names().back());
+struct Desc {
+  explicit Desc(const Asked& asked) {
+    attention.batch = 1;
+    attention.query_heads = asked.query_heads;
+    attention.key_heads = asked.key_heads;
+    attention.query_length = attention.key_length = asked.rows;
+    attention.features = 64;
+    attention.causal = asked.causal;
+    attention.window = asked.window_left >= 0 ? 1 : 0;
+    attention.window_left = attention.window != 0 ? asked.window_left : 0;
+    over.attention = &attention;
+    over.placement = asked.placement;
+    over.head_ranks = asked.head_ranks;
+    over.flops_per_byte = asked.flops_per_byte;
+  }
+  Desc(const Desc&) = delete;
+  Desc& operator=(const Desc&) = delete;
+
   heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
-  attention.batch = 1;
-  attention.query_heads = asked.query_heads;
-  attention.key_heads = asked.key_heads;
-  attention.query_length = attention.key_length = asked.rows;
-  attention.features = 64;
-  attention.causal = asked.causal;
-  attention.window = asked.window_left >= 0 ? 1 : 0;
-  attention.window_left = attention.window != 0 ? asked.window_left : 0;
-  heed_mpi_attention_desc desc = HEED_MPI_ATTENTION_DESC_INIT;
-  desc.attention = &attention;
-  desc.placement = asked.placement;
-  desc.head_ranks = asked.head_ranks;
-  desc.flops_per_byte = asked.flops_per_byte;
-  return create_on_ranks<heed_mpi_attention_plan>(MPI_COMM_WORLD, context.get(), &desc);
+  heed_mpi_attention_desc over = HEED_MPI_ATTENTION_DESC_INIT;
+};
+
+MpiPlan plan_of(const Asked& asked) {
+  const Desc desc(asked);
+  return create_on_ranks<heed_mpi_attention_plan>(MPI_COMM_WORLD, plain_context().get(),
+                                                  &desc.over);
+}
+
+GradientPlan plan_of(const Asked& asked, std::uint32_t gradients) {
+  const Desc attention(asked);
+  heed_mpi_attention_backward_desc desc = HEED_MPI_ATTENTION_BACKWARD_DESC_INIT;
+  desc.attention = &attention.over;
+  desc.gradients = gradients;
+  return create_on_ranks<heed_mpi_attention_backward_plan>(MPI_COMM_WORLD, plain_context().get(),
+                                                           &desc);
 }
 
 std::vector<heed_mpi_choice> choices_of(const MpiPlan& plan) {
@@ -76,16 +95,12 @@ TEST_CASE("placements by hand") {
   CHECK(rows(HEED_MPI_ZIGZAG, 1, 3, 2) == Rows{1, 0, 1, 0});
 
   heed_mpi_rows out[2];
-  const auto refused = [&](std::uint32_t placement, std::int64_t length, int ranks, int rank) {
-    CHECK(heed_mpi_place(placement, length, ranks, rank, out) == HEED_STATUS_INVALID_ARGUMENT);
-    return std::string(heed_mpi_last_error());
-  };
-  CHECK(refused(HEED_MPI_POSITIONS, 1, 1, 0) ==
-        "placement is 2; it must be HEED_MPI_CONTIGUOUS (0) or HEED_MPI_ZIGZAG (1)");
-  CHECK(refused(0, -1, 1, 0) == "length is -1; it must be 0 to 2^40");
-  CHECK(refused(0, 1, 0, 0) == "ranks is 0; it must be at least 1");
-  CHECK(refused(0, 1, 2, 2) == "rank is 2; it must be 0 to ranks - 1");
-  CHECK(heed_mpi_place(0, 1, 1, 0, nullptr) == HEED_STATUS_INVALID_ARGUMENT);
+  check_said(heed_mpi_place(HEED_MPI_POSITIONS, 1, 1, 0, out),
+             "placement is 2; it must be HEED_MPI_CONTIGUOUS (0) or HEED_MPI_ZIGZAG (1)");
+  check_said(heed_mpi_place(0, -1, 1, 0, out), "length is -1; it must be 0 to 2^40");
+  check_said(heed_mpi_place(0, 1, 0, 0, out), "ranks is 0; it must be at least 1");
+  check_said(heed_mpi_place(0, 1, 2, 2, out), "rank is 2; it must be 0 to ranks - 1");
+  check_said(heed_mpi_place(0, 1, 1, 0, nullptr), "rows is NULL");
 }
 
 TEST_CASE("without positions every rank computes with every shard, which goes all the way") {
@@ -165,9 +180,7 @@ TEST_CASE("a ring needs two shards of keys and values, and results in the arithm
   for (const auto& [causal, placement] : {std::pair(HEED_CAUSAL_NONE, HEED_MPI_CONTIGUOUS),
                                           {HEED_CAUSAL_TOP_LEFT, HEED_MPI_ZIGZAG}}) {
     const MpiPlan plan = plan_of({2000, 2, 1, causal, placement, 1});
-    std::size_t bytes = 0;
-    CHECK(heed_mpi_attention_plan_workspace(plan.get(), &bytes) == HEED_STATUS_OK);
-    CHECK(bytes == describe(plan).workspace_bytes);
+    const std::size_t bytes = describe(plan).workspace_bytes;
     const double shards = ranks() == 1 ? 0 : 2 * 2000 * kPerRow;
     const double results = 2 * 2000 * (64 * sizeof(float) + sizeof(double));
     const double slice = 2 * 1000 * (64 * sizeof(float) + sizeof(double));
@@ -210,22 +223,62 @@ TEST_CASE("the latest run is timed") {
   CHECK(after.run < passed + 1e-3);
 }
 
-TEST_CASE("what is asked of plans") {
-  const MpiPlan plan = plan_of({10, 1, 1});
-  heed_mpi_attention_info info = HEED_MPI_ATTENTION_INFO_INIT;
+TEST_CASE("what gradients send and compute") {
+  const double n = ranks();
+  const double row = 2 * kPerRow;  // of 2 key heads
+  const GradientPlan plan = plan_of({100, 4, 2, HEED_CAUSAL_NONE, HEED_MPI_CONTIGUOUS, 1}, 0);
+  const heed_mpi_attention_info all = describe(plan);
+  CHECK(all.strategy == std::string("ring"));
+  CHECK(all.rounds == ranks());
+  CHECK(all.flops == 100 * 100 * n * 4 * 10 * 64);
+  CHECK(all.bytes == (n - 1) * 100 * 2 * row);  // keys and values come, and their gradients go
   heed_mpi_choice choice = HEED_MPI_CHOICE_INIT;
-  heed_mpi_times times = HEED_MPI_TIMES_INIT;
-  CHECK(heed_mpi_attention_plan_times(nullptr, &times) == HEED_STATUS_INVALID_ARGUMENT);
-  CHECK(heed_mpi_last_error() == std::string("plan is NULL"));
-  CHECK(heed_mpi_attention_plan_times(plan.get(), nullptr) == HEED_STATUS_INVALID_ARGUMENT);
-  CHECK(heed_mpi_last_error() == std::string("times is NULL"));
-  CHECK(heed_mpi_attention_plan_describe(nullptr, &info) == HEED_STATUS_INVALID_ARGUMENT);
-  CHECK(heed_mpi_last_error() == std::string("plan is NULL"));
-  CHECK(heed_mpi_attention_plan_choice(plan.get(), 1, &choice) == HEED_STATUS_INVALID_ARGUMENT);
-  CHECK(heed_mpi_last_error() == std::string("index is 1; it must be below info.choices, 1"));
+  CHECK(heed_mpi_attention_backward_plan_choice(plan.get(), 0, &choice) == HEED_STATUS_OK);
+  CHECK(choice.flops == all.flops);
+  CHECK(choice.ring_bytes == all.bytes);
+  const auto bytes = [](std::uint32_t gradients, std::uint32_t causal) {
+    return describe(plan_of({100, 4, 2, causal, HEED_MPI_CONTIGUOUS, 1}, gradients)).bytes;
+  };
+  CHECK(bytes(HEED_MPI_GRAD_QUERY, HEED_CAUSAL_NONE) == (n - 1) * 100 * row);
+  CHECK(bytes(HEED_MPI_GRAD_VALUE, HEED_CAUSAL_NONE) == (n - 1) * 100 * 1.5 * row);
+  // Shards go on to ranks above, and a gradient comes back of each that was there.
+  const double sent = rank() == ranks() - 1 ? 0 : (rank() + 1) * 100 * row;
+  CHECK(bytes(0, HEED_CAUSAL_TOP_LEFT) == sent + rank() * 100 * row);
+}
+
+TEST_CASE("what is asked of plans") {
+  const auto check = [](auto* plan, auto tell_times, auto describe, auto tell_choice,
+                        auto tell_workspace) {
+    heed_mpi_attention_info info = HEED_MPI_ATTENTION_INFO_INIT;
+    heed_mpi_choice choice = HEED_MPI_CHOICE_INIT;
+    heed_mpi_times times = HEED_MPI_TIMES_INIT;
+    check_said(tell_times(nullptr, &times), "plan is NULL");
+    check_said(tell_times(plan, nullptr), "times is NULL");
+    check_said(describe(nullptr, &info), "plan is NULL");
+    check_said(tell_choice(plan, 1, &choice), "index is 1; it must be below info.choices, 1");
+    times.run = 1;
+    CHECK(tell_times(plan, &times) == HEED_STATUS_OK);
+    CHECK(times.run == 0);  // none has gone well
+    std::size_t bytes = 0;
+    CHECK(describe(plan, &info) == HEED_STATUS_OK);
+    CHECK(tell_workspace(plan, &bytes) == HEED_STATUS_OK);
+    CHECK(bytes == info.workspace_bytes);
+  };
+  const MpiPlan plan = plan_of({10, 1, 1, HEED_CAUSAL_NONE, HEED_MPI_CONTIGUOUS, 1});
+  const GradientPlan gradients =
+      plan_of({10, 1, 1, HEED_CAUSAL_NONE, HEED_MPI_CONTIGUOUS, 1}, HEED_MPI_GRAD_QUERY);
   const heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
   CHECK(heed_mpi_attention_plan_run(plan.get(), &args, nullptr, 0) ==
         HEED_STATUS_INVALID_WORKSPACE);
   CHECK(std::string(heed_mpi_last_error()).find("rank 0: workspace_bytes is 0; this plan needs") ==
         0);
+  check(plan.get(), heed_mpi_attention_plan_times, heed_mpi_attention_plan_describe,
+        heed_mpi_attention_plan_choice, heed_mpi_attention_plan_workspace);
+  check(gradients.get(), heed_mpi_attention_backward_plan_times,
+        heed_mpi_attention_backward_plan_describe, heed_mpi_attention_backward_plan_choice,
+        heed_mpi_attention_backward_plan_workspace);
+  const heed_attention_backward_args none = HEED_ATTENTION_BACKWARD_ARGS_INIT;
+  check_said(heed_mpi_attention_backward_plan_run(gradients.get(), &none, nullptr, 0),
+             "rank 0: args.attention is NULL");
+  heed_mpi_attention_backward_plan_destroy(nullptr);
 }

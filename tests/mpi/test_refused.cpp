@@ -1,14 +1,75 @@
 // What one rank alone gets wrong, all ranks refuse, in the same words. Messages of the rank's own
 // process are tested in tests/api: here a row shows that they come through.
+#include <functional>
 #include <numeric>
 #include <thread>
 
 #include "tests/graph/problems.hpp"
-#include "tests/mpi/rank_graphs.hpp"
 #include "tests/mpi/ranks.hpp"
-#include "tests/mpi/refused.hpp"
+#include "tests/support/allocator.hpp"
+#include "tests/support/executors.hpp"
 
 using namespace heed_test;
+
+namespace {
+
+/// Whether nobody has written an element.
+bool untouched(const Tensor& tensor) {
+  const Numbers numbers = tensor.numbers();
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    if (numbers.written(i)) return false;
+  return true;
+}
+
+constexpr heed_status kInvalid = HEED_STATUS_INVALID_ARGUMENT;
+constexpr heed_status kUnsupported = HEED_STATUS_UNSUPPORTED;
+
+/// What one rank makes of a good call, and what all say of it.
+template <class Call>
+struct Refusal {
+  void (*change)(Call&);
+  std::string words;
+  heed_status status = kInvalid;
+};
+
+/// Of a field that must be the same on all ranks.
+std::string differs(const std::string& field, const std::string& own, const std::string& first) {
+  return field + " is " + own + "; on rank 0 it is " + first + ", and must be the same";
+}
+
+/// What all ranks say of a call that they are refused. A Call has run() and untouched().
+template <class Call>
+std::string refusal_of(Call& call, heed_status as = kInvalid) {
+  const heed_status status = call.run();
+  const std::string message = heed_mpi_last_error();
+  CHECK(heed_status_name(status) == std::string(heed_status_name(as)));
+  CHECK(same_everywhere(message));
+  CHECK(call.untouched());
+  return message;
+}
+
+/// The last rank changes its call, which all make.
+template <class Call>
+void check_refused(const std::vector<Refusal<Call>>& refusals) {
+  for (const Refusal<Call>& refusal : refusals) {
+    INFO(refusal.words);
+    Call call;
+    if (rank() == ranks() - 1) refusal.change(call);
+    CHECK(refusal_of(call, refusal.status) == last_rank() + refusal.words);
+  }
+}
+
+// A change of a good call, and rows of fields that it sets to a value: messages begin with both.
+#define WITH(...) [](auto& c) { __VA_ARGS__; }
+#define DESC(of, field, value, ...) \
+  { WITH(c.of.field = value), "desc." #field " is " #value "; " __VA_ARGS__ }
+#define ARGS(of, field, value, ...) \
+  { WITH(c.of.field = value), "args." #field " is " #value "; " __VA_ARGS__ }
+/// Of one that must be the same on all ranks.
+#define DIFFERS(of, field, value, own, first) \
+  { WITH(c.of.field = value), differs("desc." #field, own, first) }
+
+}  // namespace
 
 // ---- Attention ---------------------------------------------------------------------------------
 
@@ -19,43 +80,82 @@ constexpr std::int64_t kLength = 23;
 std::int64_t positions[kLength];
 const std::int32_t begins[] = {0, 20, kLength, 5};
 
-/// What one rank brings of a good problem.
-struct Call {
-  Call()
-      : whole({kLength, kLength, 8, 8, 1, 4, 2}),
-        shard(filled(whole), even_split(HEED_MPI_CONTIGUOUS, kLength, kLength)),
+BackwardProblem good(std::int64_t length = kLength, std::int64_t features = 8) {
+  Problem problem({length, length, features, features, 1, 4, 2});
+  problem.fill(1);
+  problem.sinks.numbers = {1, 2, 3, 4};
+  problem.add_bias({1, 4, 1, length});
+  BackwardProblem p(std::move(problem), 2);
+  for (const GradientOf of : {kGradQuery, kGradKey, kGradValue, kGradBias, kGradSinks}) p.want(of);
+  p.attend(plain_context());
+  return p;
+}
+
+/// What one rank brings of a good problem of gradients.
+struct GradientCall {
+  explicit GradientCall(BackwardProblem problem = good())
+      : whole(std::move(problem)),
+        shard(whole, even_split(HEED_MPI_CONTIGUOUS, whole.forward.desc.query_length,
+                                whole.forward.desc.query_length)),
         context(plain_context().get()),
         desc(shard.desc()),
-        attention(shard.problem.desc),
-        args(shard.problem.args()) {
-    shard.problem.out.clear();
+        over(*desc.attention),
+        attention(*over.attention),
+        args(shard.problem.args()),
+        inner(*args.attention) {
+    for (auto& gradient : shard.problem.gradients)
+      if (gradient) gradient->clear();
+    desc.attention = &over;
+    over.attention = &attention;
+    args.attention = &inner;
   }
+  GradientCall(const GradientCall&) = delete;
+  GradientCall& operator=(const GradientCall&) = delete;
 
-  static Problem& filled(Problem& p) {
-    p.fill(1);
-    p.want_lse();
-    return p;
-  }
-  heed_status run() {
-    if (desc.attention != nullptr) desc.attention = &attention;
-    return heed_mpi_attention(MPI_COMM_WORLD, context, &desc, &args);
+  virtual heed_status run() {
+    return heed_mpi_attention_backward(MPI_COMM_WORLD, context, &desc, &args);
   }
   heed_status run_in(const heed_context* other) {
     context = other;
     return run();
   }
+  bool untouched() const {
+    for (const auto& gradient : shard.problem.gradients)
+      if (gradient && !::untouched(*gradient)) return false;
+    return true;
+  }
+
+  BackwardProblem whole;
+  BackwardShard shard;
+  const heed_context* context;
+  heed_mpi_attention_backward_desc desc;
+  heed_mpi_attention_desc over;
+  heed_attention_desc attention;
+  heed_attention_backward_args args;
+  heed_attention_args inner;
+};
+
+/// And of attention itself.
+struct Call : GradientCall {
+  explicit Call(std::int64_t length = kLength, std::int64_t features = 8)
+      : GradientCall(plain(length, features)), desc(over), args(inner) {
+    shard.problem.forward.out.clear();
+  }
+
+  static BackwardProblem plain(std::int64_t length, std::int64_t features) {
+    Problem problem({length, length, features, features, 1, 4, 2});
+    problem.fill(1);
+    return BackwardProblem(std::move(problem), 2);
+  }
+  heed_status run() override { return heed_mpi_attention(MPI_COMM_WORLD, context, &desc, &args); }
   void pack() {
     desc.sequences = 2;
     desc.cu_seqlens_q = desc.cu_seqlens_k = begins;
   }
-  bool untouched() const { return heed_test::untouched(shard.problem.out); }
+  bool untouched() const { return ::untouched(shard.problem.forward.out); }
 
-  Problem whole;
-  Shard shard;
-  const heed_context* context;
-  heed_mpi_attention_desc desc;
-  heed_attention_desc attention;
-  heed_attention_args args;
+  heed_mpi_attention_desc& desc;
+  heed_attention_args& args;
 };
 
 /// A plan that all ranks are refused, in the same words.
@@ -65,6 +165,17 @@ std::string plan_refusal(const heed_mpi_attention_desc& desc, heed_status as = k
   CHECK(plan == nullptr);
   CHECK(same_everywhere(heed_mpi_last_error()));
   return heed_mpi_last_error();
+}
+
+/// The same of a rank's rows by their positions.
+std::string refusal_of_rows(const std::vector<std::int64_t>& positions, heed_status as = kInvalid) {
+  const auto rows = static_cast<std::int64_t>(positions.size());
+  Problem whole({rows, rows, 8, 8});
+  heed_mpi_attention_desc desc = HEED_MPI_ATTENTION_DESC_INIT;
+  desc.attention = &whole.desc;
+  desc.placement = HEED_MPI_POSITIONS;
+  desc.query_positions = desc.key_positions = positions.data();
+  return plan_refusal(desc, as);
 }
 
 }  // namespace
@@ -84,124 +195,85 @@ TEST_CASE("an empty batch has no tensors") {
 
 TEST_CASE("what one rank alone gets wrong in its descriptor") {
   check_refused<Call>(
-      {{[](Call& c) { c.context = nullptr; }, "context is NULL"},
-       {[](Call& c) { c.desc.attention = nullptr; }, "desc.attention is NULL"},
-       {[](Call& c) { c.desc.struct_size = 5; },
-        "desc.struct_size is 5; initialise the struct with its _INIT macro"},
-       {[](Call& c) { c.desc.placement = 3; },
-        "desc.placement is 3; it must be a heed_mpi_placement, 0 to 2"},
-       {[](Call& c) { c.desc.queries = 2; },
-        "desc.queries is 2; it must be a heed_mpi_queries, 0 to 1"},
-       {[](Call& c) { c.desc.tensors = 64; },
-        "desc.tensors is 64; it must be heed_mpi_tensors, or-ed, 0 to 63"},
-       {[](Call& c) { c.desc.head_ranks = -1; }, "desc.head_ranks is -1; it must be at least 0"},
-       {[](Call& c) { c.desc.flops_per_byte = kNaN; },
+      {{WITH(c.context = nullptr), "context is NULL"},
+       {WITH(c.desc.attention = nullptr), "desc.attention is NULL"},
+       DESC(desc, struct_size, 5, "initialise the struct with its _INIT macro"),
+       DESC(desc, placement, 3, "it must be a heed_mpi_placement, 0 to 2"),
+       DESC(desc, queries, 2, "it must be a heed_mpi_queries, 0 to 1"),
+       DESC(desc, tensors, 64, "it must be heed_mpi_tensors, or-ed, 0 to 63"),
+       DESC(desc, head_ranks, -1, "it must be at least 0"),
+       {WITH(c.desc.flops_per_byte = kNaN),
         "desc.flops_per_byte is nan; it must be finite and above 0, or 0 for the default"},
-       {[](Call& c) { c.desc.key_positions = positions; },
+       {WITH(c.desc.key_positions = positions),
         "desc.key_positions is given with desc.placement 0; it must be NULL unless that is "
         "HEED_MPI_POSITIONS (2)"},
-       {[](Call& c) { c.desc.placement = HEED_MPI_POSITIONS; },
+       {WITH(c.desc.placement = HEED_MPI_POSITIONS),
         "desc.query_positions is NULL with desc.placement HEED_MPI_POSITIONS (2)"},
-       {[](Call& c) {
-          c.desc.queries = HEED_MPI_QUERIES_EVERYWHERE;
-          c.desc.query_positions = positions;
-        },
+       {WITH(c.desc.queries = HEED_MPI_QUERIES_EVERYWHERE, c.desc.query_positions = positions),
         "desc.query_positions is given; it must be NULL with HEED_MPI_QUERIES_EVERYWHERE"},
-       {[](Call& c) { c.attention.packed_keys = 4; },
-        "desc.packed_keys is 4; over ranks it must be 0, and desc.sequences says that a batch is "
-        "packed",
-        kUnsupported},
-       {[](Call& c) { c.attention.packed_queries = 4; },
-        "desc.packed_queries is 4; over ranks it must be 0, and desc.sequences says that a batch "
-        "is "
-        "packed",
-        kUnsupported},
-       {[](Call& c) { c.desc.sequences = -1; }, "desc.sequences is -1; it must be 0 to 1073741824"},
-       {[](Call& c) { c.desc.sequences = 2; }, "desc.cu_seqlens_q is NULL with desc.sequences 2"},
-       {[](Call& c) { c.desc.cu_seqlens_k = begins; },
-        "desc.cu_seqlens_k is given with desc.sequences 0"},
-       {[](Call& c) {
-          c.pack();
-          c.desc.cu_seqlens_q = begins + 1;
-        },
+       DESC(attention, packed_keys, 4,
+            "over ranks it must be 0, and desc.sequences says that a batch is packed",
+            kUnsupported),
+       DESC(attention, packed_queries, 4,
+            "over ranks it must be 0, and desc.sequences says that a batch is packed",
+            kUnsupported),
+       DESC(desc, sequences, -1, "it must be 0 to 1073741824"),
+       {WITH(c.desc.sequences = 2), "desc.cu_seqlens_q is NULL with desc.sequences 2"},
+       {WITH(c.desc.cu_seqlens_k = begins), "desc.cu_seqlens_k is given with desc.sequences 0"},
+       {WITH(c.pack(), c.desc.cu_seqlens_q = begins + 1),
         "desc.cu_seqlens_q[0] is 20; it must be 0"},
-       {[](Call& c) {
-          c.pack();
-          c.desc.sequences = 3;
-        },
-        "desc.cu_seqlens_q[3] is 5; it must be at least 23"},
-       {[](Call& c) {
-          c.pack();
-          c.attention.batch = 2;
-        },
+       {WITH(c.pack(), c.desc.sequences = 3), "desc.cu_seqlens_q[3] is 5; it must be at least 23"},
+       {WITH(c.pack(), c.attention.batch = 2),
         "desc.batch is 2 with desc.sequences 2; a packed batch has a batch of 1"},
-       {[](Call& c) { c.attention.pages = 4; },
-        "a cache in pages (desc.pages) is not supported over ranks", kUnsupported},
-       {[](Call& c) { c.attention.key.dtype = HEED_DTYPE_I8; },
+       {WITH(c.attention.pages = 4), "a cache in pages (desc.pages) is not supported over ranks",
+        kUnsupported},
+       {WITH(c.attention.key.dtype = HEED_DTYPE_I8),
         "a key of 8 bits (desc.key.dtype) is not supported over ranks", kUnsupported},
-       {[](Call& c) { c.attention.value.dtype = HEED_DTYPE_F8_E4M3; },
+       {WITH(c.attention.value.dtype = HEED_DTYPE_F8_E4M3),
         "a value of 8 bits (desc.value.dtype) is not supported over ranks", kUnsupported},
-       {[](Call& c) { c.attention.hard = 1; },
+       {WITH(c.attention.hard = 1),
         "hard attention (desc.hard), which has no log-sum-exp to merge by, is not supported over "
         "ranks",
         kUnsupported},
-       {[](Call& c) { c.attention.dropout = 1; },
-        "desc.dropout is 1; it must be at least 0 and less than 1"},
-       {[](Call& c) { c.attention.score = HEED_SCORE_ADDITIVE; },
+       {WITH(c.attention.score = HEED_SCORE_ADDITIVE),
         "desc.tensors lacks HEED_MPI_SCORE_WEIGHTS (32); desc.score is HEED_SCORE_ADDITIVE (2)"},
-       {[](Call& c) { c.desc.tensors = HEED_MPI_SCORE_WEIGHTS; },
+       {WITH(c.desc.tensors = HEED_MPI_SCORE_WEIGHTS),
         "desc.tensors has HEED_MPI_SCORE_WEIGHTS (32); desc.score is 0, neither "
         "HEED_SCORE_ADDITIVE (2) nor HEED_SCORE_COSINE (3)"},
-       {[](Call& c) { c.attention.weights_point = HEED_WEIGHTS_SCORES; },
+       {WITH(c.attention.weights_point = HEED_WEIGHTS_SCORES),
         "an output of weights (desc.weights_point) is not supported over ranks", kUnsupported},
-       {[](Call& c) { c.attention.sum_columns = 1; },
+       {WITH(c.attention.sum_columns = 1),
         "an output of column sums (desc.sum_columns) is not supported over ranks", kUnsupported},
-       {[](Call& c) {
-          c.attention.causal = HEED_CAUSAL_BOTTOM_RIGHT;
-          c.desc.tensors = HEED_MPI_KEY_LENGTHS;
-        },
+       {WITH(c.attention.causal = HEED_CAUSAL_BOTTOM_RIGHT, c.desc.tensors = HEED_MPI_KEY_LENGTHS),
         "bottom-right alignment with HEED_MPI_KEY_LENGTHS, an offset for each sequence, is not "
         "supported over ranks",
         kUnsupported},
-       {[](Call& c) { c.attention.softcap = -1; },
-        "desc.softcap is -1; it must be finite and at least 0"}});
+       DESC(attention, softcap, -1, "it must be finite and at least 0")});
 }
 
 TEST_CASE("fields that differ between ranks") {
   if (ranks() == 1) return;
   check_refused<Call>(
-      {{[](Call& c) { c.attention.softcap = 0.1; },
-        differs("desc.softcap", "0.10000000000000001", "0")},
-       {[](Call& c) { c.attention.causal = HEED_CAUSAL_TOP_LEFT; },
-        differs("desc.causal", "1", "0")},
-       {[](Call& c) { c.attention.window = 1; }, differs("desc.window", "1", "0")},
-       {[](Call& c) { c.attention.dropout = 0.5; }, differs("desc.dropout", "0.5", "0")},
-       {[](Call& c) { c.attention.key_heads = 4; }, differs("desc.key_heads", "4", "2")},
-       {[](Call& c) { c.attention.key.dtype = HEED_DTYPE_BF16; },
-        differs("desc.key.dtype", "3", "1")},
-       {[](Call& c) { c.desc.placement = HEED_MPI_ZIGZAG; }, differs("desc.placement", "1", "0")},
-       {[](Call& c) { c.desc.tensors = HEED_MPI_SINKS; }, differs("desc.tensors", "8", "0")},
-       {[](Call& c) { c.desc.head_ranks = 2; }, differs("desc.head_ranks", "2", "0")}});
+      {DIFFERS(attention, softcap, 0.1, "0.10000000000000001", "0"),
+       DIFFERS(attention, causal, HEED_CAUSAL_TOP_LEFT, "1", "0"),
+       DIFFERS(attention, window, 1, "1", "0"), DIFFERS(attention, dropout, 0.5, "0.5", "0"),
+       DIFFERS(attention, key_heads, 4, "4", "2"),
+       DIFFERS(attention, key.dtype, HEED_DTYPE_BF16, "3", "1"),
+       DIFFERS(desc, placement, HEED_MPI_ZIGZAG, "1", "0"),
+       DIFFERS(desc, tensors, HEED_MPI_SINKS, "8", "0"), DIFFERS(desc, head_ranks, 2, "2", "0")});
 }
 
 TEST_CASE("what one rank alone gets wrong in a run") {
   check_refused<Call>(
-      {{[](Call& c) { c.args.query = nullptr; }, "args.query is NULL; its tensor has elements"},
-       {[](Call& c) { c.args.mask = reinterpret_cast<const std::uint8_t*>(positions); },
+      {{WITH(c.args.query = nullptr), "args.query is NULL; its tensor has elements"},
+       {WITH(c.args.mask = reinterpret_cast<const std::uint8_t*>(positions)),
         "args.mask is given; desc.tensors of the plan lacks HEED_MPI_MASK (1)"},
-       {[](Call& c) {
-          static constexpr std::int32_t kLengths[] = {1};
-          c.args.key_lengths = kLengths;
-        },
+       {WITH(c.args.key_lengths = begins),
         "args.key_lengths is given; desc.tensors of the plan lacks HEED_MPI_KEY_LENGTHS (16)"},
-       {[](Call& c) {
-          static constexpr std::int32_t kFirst[] = {1};
-          c.args.first_keys = kFirst;
-        },
+       {WITH(c.args.first_keys = begins),
         "args.first_keys is given, which is not supported over ranks", kUnsupported},
-       {[](Call& c) { c.args.dropout_offset = 1; },
-        "args.dropout_offset is 1; it must be 0 with desc.dropout 0"},
-       {[](Call& c) { c.args.dropout_origin = positions; },
+       ARGS(args, dropout_offset, 1, "it must be 0 with desc.dropout 0"),
+       {WITH(c.args.dropout_origin = positions),
         "args.dropout_origin is given, which is not supported over ranks", kUnsupported},
        {[](Call& c) { c.args.score_function = [](void*, const heed_score_tile*) {}; },
         "args.score_function is given, which is not supported over ranks", kUnsupported}});
@@ -235,13 +307,12 @@ TEST_CASE("key lengths past the keys of a sequence, and of all") {
     call.args.key_lengths = lengths;
     return refusal_of(call);
   };
-  const std::string rank = "rank " + std::to_string(ranks() - 1) + ": ";
   CHECK(refused(true, 20, last ? 4 : 3) ==
-        rank + "args.key_lengths[1] is 4; it must be 0 to 3, the keys of the sequence");
+        last_rank() + "args.key_lengths[1] is 4; it must be 0 to 3, the keys of the sequence");
   CHECK(refused(true, last ? -1 : 0, 3) ==
-        rank + "args.key_lengths[0] is -1; it must be 0 to 20, the keys of the sequence");
+        last_rank() + "args.key_lengths[0] is -1; it must be 0 to 20, the keys of the sequence");
   CHECK(refused(false, last ? 24 : 23, 0) ==
-        rank + "args.key_lengths[0] is 24; it must be 0 to 23, the keys of all ranks");
+        last_rank() + "args.key_lengths[0] is 24; it must be 0 to 23, the keys of all ranks");
 }
 
 TEST_CASE("sequences that differ between ranks, or do not fit the rows") {
@@ -263,11 +334,10 @@ TEST_CASE("sequences that differ between ranks, or do not fit the rows") {
         "rank 0: desc.alignment is 0, and sequence 0 has 9 queries and 8 keys; it must say where "
         "queries stand");
   if (ranks() == 1) return;
-  const std::string rank = "rank " + std::to_string(ranks() - 1) + ": ";
   CHECK(refused({0, 9, 23}, {0, last ? 8 : 9, 23}, 0) ==
-        rank + differs("desc.cu_seqlens_k[1]", "8", "9"));
+        last_rank() + differs("desc.cu_seqlens_k[1]", "8", "9"));
   CHECK(refused(last ? std::vector<std::int32_t>{0, 23} : std::vector<std::int32_t>{0, 9, 23},
-                {0, last ? 23 : 9, 23}, 0) == rank + differs("desc.sequences", "1", "2"));
+                {0, last ? 23 : 9, 23}, 0) == last_rank() + differs("desc.sequences", "1", "2"));
 }
 
 TEST_CASE("more sequences than a shard may have spans") {
@@ -287,14 +357,8 @@ TEST_CASE("more sequences than a shard may have spans") {
 
 TEST_CASE("positions that are missing, or there twice") {
   const auto refused = [](std::int64_t first_of_last_rank) {
-    Problem whole({2, 2, 8, 8});
-    std::int64_t own[2] = {2 * rank(), 2 * rank() + 1};
-    if (rank() == ranks() - 1) own[0] = first_of_last_rank;
-    heed_mpi_attention_desc desc = HEED_MPI_ATTENTION_DESC_INIT;
-    desc.attention = &whole.desc;
-    desc.placement = HEED_MPI_POSITIONS;
-    desc.query_positions = desc.key_positions = own;
-    return plan_refusal(desc);
+    const std::int64_t first = 2 * rank();
+    return refusal_of_rows({rank() == ranks() - 1 ? first_of_last_rank : first, first + 1});
   };
   const std::string last = std::to_string(ranks() - 1);
   CHECK(refused(-1) ==
@@ -314,15 +378,9 @@ TEST_CASE("positions that are missing, or there twice") {
 }
 
 TEST_CASE("more spans than a shard may have") {
-  constexpr std::int64_t kRows = 1025;
   std::vector<std::int64_t> own;
-  for (std::int64_t i = 0; i < kRows; ++i) own.push_back(2 * i);
-  Problem whole({kRows, kRows, 8, 8});
-  heed_mpi_attention_desc desc = HEED_MPI_ATTENTION_DESC_INIT;
-  desc.attention = &whole.desc;
-  desc.placement = HEED_MPI_POSITIONS;
-  desc.query_positions = desc.key_positions = own.data();
-  CHECK(plan_refusal(desc, kUnsupported) ==
+  for (std::int64_t i = 0; i < 1025; ++i) own.push_back(2 * i);
+  CHECK(refusal_of_rows(own, kUnsupported) ==
         std::string("rank 0: desc.key_positions has a gap or a jump before row 1024; a shard may "
                     "have 1024 spans of consecutive positions, and this would be one more"));
 }
@@ -330,120 +388,42 @@ TEST_CASE("more spans than a shard may have") {
 TEST_CASE("no communicator") {
   heed_mpi_attention_plan* plan = nullptr;
   const heed_mpi_attention_desc desc = HEED_MPI_ATTENTION_DESC_INIT;
-  CHECK(heed_mpi_attention_plan_create(MPI_COMM_NULL, plain_context().get(), &desc, &plan) ==
-        HEED_STATUS_INVALID_ARGUMENT);
-  CHECK(heed_mpi_last_error() == std::string("communicator is MPI_COMM_NULL"));
+  check_said(heed_mpi_attention_plan_create(MPI_COMM_NULL, plain_context().get(), &desc, &plan),
+             "communicator is MPI_COMM_NULL");
   heed_mpi_attention_plan_destroy(nullptr);
 }
 
 // ---- Gradients ---------------------------------------------------------------------------------
 
-namespace {
-
-BackwardProblem good(std::int64_t length = kLength, std::int64_t features = 8) {
-  Problem problem({length, length, features, features, 1, 4, 2});
-  problem.fill(1);
-  problem.sinks.numbers = {1, 2, 3, 4};
-  problem.add_bias({1, 4, 1, length});
-  BackwardProblem p(std::move(problem), 2);
-  for (const GradientOf of : {kGradQuery, kGradKey, kGradValue, kGradBias, kGradSinks}) p.want(of);
-  p.attend(plain_context());
-  return p;
-}
-
-/// What one rank brings of a good problem.
-struct GradientCall {
-  explicit GradientCall(BackwardProblem problem = good())
-      : whole(std::move(problem)),
-        shard(whole, even_split(HEED_MPI_CONTIGUOUS, whole.forward.desc.query_length,
-                                whole.forward.desc.query_length)),
-        context(plain_context().get()),
-        desc(shard.desc()),
-        over(*desc.attention),
-        attention(*over.attention),
-        args(shard.problem.args()),
-        inner(*args.attention) {
-    for (auto& gradient : shard.problem.gradients)
-      if (gradient) gradient->clear();
-    desc.attention = &over;
-    over.attention = &attention;
-    args.attention = &inner;
-  }
-  GradientCall(const GradientCall&) = delete;
-  GradientCall& operator=(const GradientCall&) = delete;
-
-  heed_status run() { return heed_mpi_attention_backward(MPI_COMM_WORLD, context, &desc, &args); }
-  heed_status run_in(const heed_context* other) {
-    context = other;
-    return run();
-  }
-  bool untouched() const {
-    for (const auto& gradient : shard.problem.gradients)
-      if (gradient && !heed_test::untouched(*gradient)) return false;
-    return true;
-  }
-
-  BackwardProblem whole;
-  BackwardShard shard;
-  const heed_context* context;
-  heed_mpi_attention_backward_desc desc;
-  heed_mpi_attention_desc over;
-  heed_attention_desc attention;
-  heed_attention_backward_args args;
-  heed_attention_args inner;
-};
-
-}  // namespace
-
 TEST_CASE("what one rank alone gets wrong in its descriptor of gradients") {
   check_refused<GradientCall>(
-      {{[](GradientCall& c) { c.context = nullptr; }, "context is NULL"},
-       {[](GradientCall& c) { c.desc.attention = nullptr; }, "desc.attention is NULL"},
-       {[](GradientCall& c) { c.over.attention = nullptr; }, "desc.attention->attention is NULL"},
-       {[](GradientCall& c) { c.desc.struct_size = 5; },
-        "desc.struct_size is 5; initialise the struct with its _INIT macro"},
-       {[](GradientCall& c) { c.desc.accumulate = 2; },
-        "desc.accumulate is 2; it must be a switch, 0 to 1"},
-       {[](GradientCall& c) { c.desc.gradients = 512; },
-        "desc.gradients is 512; it must be heed_mpi_gradients, or-ed, 0 to 511"},
-       {[](GradientCall& c) { c.desc.reserved = 1; }, "desc.reserved is 1; it must be 0"},
-       {[](GradientCall& c) { c.over.tensors = HEED_MPI_SINKS; },
+      {{WITH(c.desc.attention = nullptr), "desc.attention is NULL"},
+       {WITH(c.over.attention = nullptr), "desc.attention->attention is NULL"},
+       DESC(desc, accumulate, 2, "it must be a switch, 0 to 1"),
+       DESC(desc, gradients, 512, "it must be heed_mpi_gradients, or-ed, 0 to 511"),
+       DESC(desc, reserved, 1, "it must be 0"),
+       {WITH(c.over.tensors = HEED_MPI_SINKS),
         "desc.gradients has HEED_MPI_GRAD_BIAS (8); desc.tensors lacks HEED_MPI_BIAS (2)"},
-       {[](GradientCall& c) { c.over.tensors = HEED_MPI_BIAS; },
+       {WITH(c.over.tensors = HEED_MPI_BIAS),
         "desc.gradients has HEED_MPI_GRAD_SINKS (16); desc.tensors lacks HEED_MPI_SINKS (8)"},
-       {[](GradientCall& c) { c.desc.gradients = HEED_MPI_GRAD_ALIBI_SLOPES; },
+       {WITH(c.desc.gradients = HEED_MPI_GRAD_ALIBI_SLOPES),
         "desc.gradients has HEED_MPI_GRAD_ALIBI_SLOPES (32); desc.tensors lacks "
         "HEED_MPI_ALIBI_SLOPES (4)"},
-       {[](GradientCall& c) { c.desc.gradients = HEED_MPI_GRAD_SCORE_WEIGHTS; },
+       {WITH(c.desc.gradients = HEED_MPI_GRAD_SCORE_WEIGHTS),
         "desc.gradients has HEED_MPI_GRAD_SCORE_WEIGHTS (256); desc.tensors lacks "
         "HEED_MPI_SCORE_WEIGHTS (32)"},
-       {[](GradientCall& c) { c.desc.grad_bias.keys = 5; },
-        "desc.grad_bias.keys is 5; it must be 23, as that of the bias is, or 0 (the same)"},
-       {[](GradientCall& c) { c.attention.softcap = -1; },
-        "desc.softcap is -1; it must be finite and at least 0"},
-       {[](GradientCall& c) { c.attention.hard = 1; },
-        "hard attention (desc.hard), which has no log-sum-exp to merge by, is not supported over "
-        "ranks",
-        kUnsupported},
-       {[](GradientCall& c) { c.over.head_ranks = 2; },
-        ranks() == 1 ? "desc.head_ranks is 2; it must divide the 1 ranks"
-                     : differs("desc.head_ranks", "2", "0")}});
+       DESC(desc, grad_bias.keys, 5, "it must be 23, as that of the bias is, or 0 (the same)"),
+       DESC(attention, softcap, -1, "it must be finite and at least 0")});
 }
 
 TEST_CASE("fields of gradients that differ between ranks") {
   if (ranks() == 1) return;
-  check_refused<GradientCall>(
-      {{[](GradientCall& c) { c.desc.accumulate = 1; }, differs("desc.accumulate", "1", "0")},
-       {[](GradientCall& c) { c.desc.gradients = HEED_MPI_GRAD_QUERY; },
-        differs("desc.gradients", "1", "31")},
-       {[](GradientCall& c) { c.desc.grad_out.dtype = HEED_DTYPE_BF16; },
-        differs("desc.grad_out.dtype", "3", "1")},
-       {[](GradientCall& c) { c.desc.grad_lse.dtype = HEED_DTYPE_F64; },
-        differs("desc.grad_lse.dtype", "2", "1")},
-       {[](GradientCall& c) { c.attention.lse.dtype = HEED_DTYPE_F64; },
-        differs("desc.lse.dtype", "2", "1")},
-       {[](GradientCall& c) { c.attention.bias.heads = 1; }, differs("desc.bias.heads", "1", "4")},
-       {[](GradientCall& c) { c.attention.softcap = 0.5; }, differs("desc.softcap", "0.5", "0")}});
+  check_refused<GradientCall>({DIFFERS(desc, accumulate, 1, "1", "0"),
+                               DIFFERS(desc, gradients, HEED_MPI_GRAD_QUERY, "1", "31"),
+                               DIFFERS(desc, grad_out.dtype, HEED_DTYPE_BF16, "3", "1"),
+                               DIFFERS(desc, grad_lse.dtype, HEED_DTYPE_F64, "2", "1"),
+                               DIFFERS(attention, lse.dtype, HEED_DTYPE_F64, "2", "1"),
+                               DIFFERS(attention, bias.heads, 1, "1", "4")});
 }
 
 TEST_CASE("a bias that repeats over the queries of some ranks alone") {
@@ -458,18 +438,18 @@ TEST_CASE("a bias that repeats over the queries of some ranks alone") {
 
 TEST_CASE("what one rank alone gets wrong in a run of gradients") {
   check_refused<GradientCall>(
-      {{[](GradientCall& c) { c.args.attention = nullptr; }, "args.attention is NULL"},
-       {[](GradientCall& c) { c.inner.lse = nullptr; },
+      {{WITH(c.args.attention = nullptr), "args.attention is NULL"},
+       {WITH(c.inner.lse = nullptr),
         "args.lse is NULL; gradients need what heed_mpi_attention wrote there"},
-       {[](GradientCall& c) { c.args.grad_scale = const_cast<void*>(c.inner.query); },
+       {WITH(c.args.grad_scale = const_cast<void*>(c.inner.query)),
         "args.grad_scale is given; desc.gradients of the plan lacks HEED_MPI_GRAD_SCALE (64)"},
-       {[](GradientCall& c) { c.inner.mask = static_cast<const std::uint8_t*>(c.inner.query); },
+       {WITH(c.inner.mask = static_cast<const std::uint8_t*>(c.inner.query)),
         "args.mask is given; desc.tensors of the plan lacks HEED_MPI_MASK (1)"},
        {[](GradientCall& c) {
           c.args.score_gradient = [](void*, const heed_score_tile*, void*) {};
         },
         "args.score_gradient is given, which is not supported over ranks", kUnsupported},
-       {[](GradientCall& c) { c.args.reserved = 1; }, "args.reserved is 1; it must be 0"}});
+       ARGS(args, reserved, 1, "it must be 0")});
 }
 
 TEST_CASE("gradients that some ranks do not want") {
@@ -480,58 +460,6 @@ TEST_CASE("gradients that some ranks do not want") {
   CHECK(wrote(kGradQuery));
   CHECK(wrote(kGradKey) == (rank() == 0));
   CHECK(wrote(kGradBias) == (rank() == 0));
-}
-
-TEST_CASE("what plans of gradients say") {
-  heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
-  attention.batch = 1, attention.query_heads = 4, attention.key_heads = 2;
-  attention.query_length = attention.key_length = 100, attention.features = 64;
-  heed_mpi_attention_desc over = HEED_MPI_ATTENTION_DESC_INIT;
-  over.attention = &attention, over.head_ranks = 1;
-  heed_mpi_attention_backward_desc desc = HEED_MPI_ATTENTION_BACKWARD_DESC_INIT;
-  desc.attention = &over;
-  const auto described = [&](std::uint32_t gradients, std::uint32_t causal) {
-    desc.gradients = gradients;
-    attention.causal = causal;
-    const auto owner = create_on_ranks<heed_mpi_attention_backward_plan>(
-        MPI_COMM_WORLD, plain_context().get(), &desc);
-    heed_mpi_attention_backward_plan* const plan = owner.get();
-    const heed_mpi_attention_info info = describe(owner);
-    std::size_t bytes = 0;
-    CHECK(heed_mpi_attention_backward_plan_workspace(plan, &bytes) == HEED_STATUS_OK);
-    CHECK(bytes == info.workspace_bytes);
-    heed_mpi_choice choice = HEED_MPI_CHOICE_INIT;
-    CHECK(heed_mpi_attention_backward_plan_choice(plan, 0, &choice) == HEED_STATUS_OK);
-    if (causal == HEED_CAUSAL_NONE) {
-      CHECK(choice.flops == info.flops);
-      CHECK(choice.ring_bytes == info.bytes);
-    }
-    const heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
-    CHECK(heed_mpi_attention_backward_plan_run(plan, &args, nullptr, 0) != HEED_STATUS_OK);
-    CHECK(heed_mpi_last_error() == std::string("rank 0: args.attention is NULL"));
-    heed_mpi_times times = HEED_MPI_TIMES_INIT;
-    times.run = 1;
-    CHECK(heed_mpi_attention_backward_plan_times(plan, &times) == HEED_STATUS_OK);
-    CHECK(times.run == 0);  // none has gone well
-    CHECK(heed_mpi_attention_backward_plan_times(plan, nullptr) == HEED_STATUS_INVALID_ARGUMENT);
-    CHECK(heed_mpi_last_error() == std::string("times is NULL"));
-    return info;
-  };
-  const double n = ranks();
-  const double row = 2.0 * 64 * sizeof(float) * 2;  // of keys and values
-  const heed_mpi_attention_info all = described(0, HEED_CAUSAL_NONE);
-  CHECK(all.strategy == std::string("ring"));
-  CHECK(all.rounds == ranks());
-  CHECK(all.flops == 100 * 100 * n * 4 * 10 * 64);
-  CHECK(all.bytes == (n - 1) * 100 * 2 * row);  // they come, and their gradients go
-  CHECK(described(HEED_MPI_GRAD_QUERY, HEED_CAUSAL_NONE).bytes == (n - 1) * 100 * row);
-  CHECK(described(HEED_MPI_GRAD_VALUE, HEED_CAUSAL_NONE).bytes == (n - 1) * 100 * 1.5 * row);
-  // Shards go on to ranks above, and a gradient comes back of each that was there.
-  const double sent = rank() == ranks() - 1 ? 0 : (rank() + 1) * 100 * row;
-  CHECK(described(0, HEED_CAUSAL_TOP_LEFT).bytes == sent + rank() * 100 * row);
-  CHECK(heed_mpi_attention_backward_plan_describe(nullptr, nullptr) ==
-        HEED_STATUS_INVALID_ARGUMENT);
-  heed_mpi_attention_backward_plan_destroy(nullptr);
 }
 
 // ---- Graphs ------------------------------------------------------------------------------------
@@ -576,9 +504,7 @@ struct GraphCall {
     context = plan_context = other;
     return run();
   }
-  bool untouched() const {
-    return heed_test::untouched(*shard.out) && heed_test::untouched(*shard.lse);
-  }
+  bool untouched() const { return ::untouched(*shard.out) && ::untouched(*shard.lse); }
 
   OwnerList owners = {};
   GraphProblem whole;
@@ -598,90 +524,71 @@ const std::int32_t no_owner[kNodes] = {0, 0, 0, -5};
 
 TEST_CASE("what one rank alone gets wrong in the descriptor of a graph") {
   check_refused<GraphCall>(
-      {{[](GraphCall& c) { c.context = nullptr; }, "context is NULL"},
-       {[](GraphCall& c) { c.graph.struct_size = 5; },
-        "desc.struct_size is 5; initialise the struct with its _INIT macro"},
-       {[](GraphCall& c) { c.graph.index_type = 3; },
-        "desc.index_type is 3; it must be a heed_index_type, 0 to 2"},
-       {[](GraphCall& c) { c.graph.duplicates = 3; },
-        "desc.duplicates is 3; it must be a heed_duplicates, 0 to 2"},
-       {[](GraphCall& c) { c.graph.reserved = 1; }, "desc.reserved is 1; it must be 0"},
-       {[](GraphCall& c) { c.graph.nodes = std::int64_t{1} << 31; },
+      {{WITH(c.context = nullptr), "context is NULL"},
+       DESC(graph, struct_size, 5, "initialise the struct with its _INIT macro"),
+       DESC(graph, index_type, 3, "it must be a heed_index_type, 0 to 2"),
+       DESC(graph, duplicates, 3, "it must be a heed_duplicates, 0 to 2"),
+       DESC(graph, reserved, 1, "it must be 0"),
+       {WITH(c.graph.nodes = std::int64_t{1} << 31),
         "desc.nodes is 2147483648; it must be 0 to 2147483647"},
-       {[](GraphCall& c) { c.graph.edges = -1; }, "desc.edges is -1; it must be 0 to 2^40"},
-       {[](GraphCall& c) { c.graph.edges = 5, c.graph.sources = nullptr; },
+       DESC(graph, edges, -1, "it must be 0 to 2^40"),
+       {WITH(c.graph.edges = 5, c.graph.sources = nullptr),
         "desc.sources is NULL; desc.edges is 5"},
-       {[](GraphCall& c) { c.graph.edges = 5, c.graph.destinations = nullptr; },
+       {WITH(c.graph.edges = 5, c.graph.destinations = nullptr),
         "desc.destinations is NULL; desc.edges is 5"},
-       {[](GraphCall& c) { c.graph.path = "edges.txt"; },
+       {WITH(c.graph.path = "edges.txt"),
         "desc.path is given; desc.edges must then be 0, and desc.sources and desc.destinations "
         "NULL"},
-       {[](GraphCall& c) {
-          c.graph = HEED_MPI_GRAPH_DESC_INIT;
-          c.graph.path = "edges.txt";
-          c.graph.owners = first_owner;
-        },
+       {WITH(c.graph = HEED_MPI_GRAPH_DESC_INIT, c.graph.path = "edges.txt",
+             c.graph.owners = first_owner),
         "desc.owners is given with desc.nodes 0; with both desc.path and desc.owners it must say "
         "how many nodes there are"},
-       {[](GraphCall& c) { c.edges.sources[1] = -1; },
+       {WITH(c.edges.sources[1] = -1),
         "desc.sources[1] is -1; it must be at least 0 and below desc.nodes, 23"},
-       {[](GraphCall& c) { c.edges.destinations[2] = 23; },
+       {WITH(c.edges.destinations[2] = 23),
         "desc.destinations[2] is 23; it must be at least 0 and below desc.nodes, 23"}});
 }
 
 TEST_CASE("descriptors of graphs that differ between ranks") {
   if (ranks() == 1) return;
   check_refused<GraphCall>(
-      {{[](GraphCall& c) { c.graph.nodes = 24; }, differs("desc.nodes", "24", "23")},
-       {[](GraphCall& c) { c.graph.duplicates = 1; }, differs("desc.duplicates", "1", "2")},
-       {[](GraphCall& c) { c.graph.owners = first_owner; },
-        differs("desc.owners != NULL", "1", "0")},
-       {[](GraphCall& c) { c.attention.softcap = 2; }, differs("desc.softcap", "2", "0")},
-       {[](GraphCall& c) { c.attention.scale = 0.5; }, differs("desc.scale", "0.5", "0")},
-       {[](GraphCall& c) { c.attention.score = 2; }, differs("desc.score", "2", "0")},
-       {[](GraphCall& c) { c.attention.steps = 2; }, differs("desc.steps", "2", "1")},
-       {[](GraphCall& c) { c.attention.dropout = 0.5; }, differs("desc.dropout", "0.5", "0")},
-       {[](GraphCall& c) { c.attention.out.dtype = HEED_DTYPE_BF16; },
-        differs("desc.out.dtype", "3", "1")}});
+      {DIFFERS(graph, nodes, 24, "24", "23"),
+       DIFFERS(graph, duplicates, 1, "1", "2"),
+       {WITH(c.graph.owners = first_owner), differs("desc.owners != NULL", "1", "0")},
+       DIFFERS(attention, softcap, 2, "2", "0"),
+       DIFFERS(attention, scale, 0.5, "0.5", "0"),
+       DIFFERS(attention, score, 2, "2", "0"),
+       DIFFERS(attention, steps, 2, "2", "1"),
+       DIFFERS(attention, dropout, 0.5, "0.5", "0"),
+       DIFFERS(attention, out.dtype, HEED_DTYPE_BF16, "3", "1")});
 }
 
 TEST_CASE("owners that are no ranks, or not the same everywhere") {
   const auto refused = [](const std::int32_t* owners) {
-    const EdgeList edges = some_edges();
-    EdgeShare share(edges, {});
-    share.desc.owners = owners;
-    heed_mpi_graph* graph = nullptr;
-    CHECK(heed_mpi_graph_create(MPI_COMM_WORLD, plain_context().get(), &share.desc, &graph) ==
-          kInvalid);
-    CHECK(graph == nullptr);
-    CHECK(same_everywhere(heed_mpi_last_error()));
-    return std::string(heed_mpi_last_error());
+    GraphCall call;
+    call.graph.owners = owners;
+    return refusal_of(call);
   };
   const std::string last = std::to_string(ranks() - 1);
   const bool own = rank() == ranks() - 1;
   CHECK(refused(own ? no_owner : first_owner) ==
-        "rank " + last + ": desc.owners[3] is -5; it must be a rank, 0 to " + last);
+        last_rank() + "desc.owners[3] is -5; it must be a rank, 0 to " + last);
   std::int32_t other[kNodes] = {};
   other[7] = 1;
   if (ranks() > 1)
-    CHECK(refused(own ? other : first_owner) ==
-          "rank " + last + ": desc.owners[7] is 1; on rank 0 it is 0, and must be the same");
+    CHECK(refused(own ? other : first_owner) == last_rank() + differs("desc.owners[7]", "1", "0"));
 }
 
 TEST_CASE("what one rank alone gets wrong in a plan or a run over a graph") {
   check_refused<GraphCall>(
-      {{[](GraphCall& c) { c.plan_context = nullptr; }, "context is NULL"},
-       {[](GraphCall& c) { c.attention.dropout = 1; },
-        "desc.dropout is 1; it must be at least 0 and less than 1"},
-       {[](GraphCall& c) { c.args.dropout_seed = 1; },
-        "args.dropout_seed is 1; it must be 0 with desc.dropout 0"},
-       {[](GraphCall& c) { c.args.dropout_edges = positions; },
+      {{WITH(c.plan_context = nullptr), "context is NULL"},
+       {WITH(c.args.dropout_edges = positions),
         "args.dropout_edges is given, which is not supported over ranks: edges have the numbers "
         "that heed_mpi_graph_edges gives",
         kUnsupported},
-       {[](GraphCall& c) { c.attention.heads = 0; }, "desc.heads is 0; it must be 1 to 2^40"},
-       {[](GraphCall& c) { c.args.data = nullptr; }, "args.data is NULL; its tensor has elements"},
-       {[](GraphCall& c) { c.args.reserved = 1; }, "args.reserved is 1; it must be 0"}});
+       DESC(attention, heads, 0, "it must be 1 to 2^40"),
+       {WITH(c.args.data = nullptr), "args.data is NULL; its tensor has elements"},
+       ARGS(args, reserved, 1, "it must be 0")});
 }
 
 TEMPLATE_TEST_CASE("seeds of dropout that differ between ranks", "", Call, GraphCall) {
@@ -689,29 +596,24 @@ TEMPLATE_TEST_CASE("seeds of dropout that differ between ranks", "", Call, Graph
   TestType call;
   call.attention.dropout = 0.5;
   call.args.dropout_seed = rank() == ranks() - 1 ? UINT64_MAX : 7;
-  CHECK(refusal_of(call) == "rank " + std::to_string(ranks() - 1) + ": " +
-                                differs("args.dropout_seed", "18446744073709551615", "7"));
+  CHECK(refusal_of(call) ==
+        last_rank() + differs("args.dropout_seed", "18446744073709551615", "7"));
   call.args.dropout_seed = 7;
   call.args.dropout_offset = rank() == ranks() - 1 ? 3 : 0;
-  CHECK(refusal_of(call) ==
-        "rank " + std::to_string(ranks() - 1) + ": " + differs("args.dropout_offset", "3", "0"));
+  CHECK(refusal_of(call) == last_rank() + differs("args.dropout_offset", "3", "0"));
 }
 
 TEST_CASE("NULL where a graph or a plan should be") {
   heed_mpi_graph_info info = HEED_MPI_GRAPH_INFO_INIT;
-  CHECK(heed_mpi_graph_describe(nullptr, &info) == kInvalid);
-  CHECK(heed_mpi_last_error() == std::string("graph is NULL"));
+  check_said(heed_mpi_graph_describe(nullptr, &info), "graph is NULL");
   heed_mpi_graph_attention_info told = HEED_MPI_GRAPH_ATTENTION_INFO_INIT;
-  CHECK(heed_mpi_graph_attention_plan_describe(nullptr, &told) == kInvalid);
-  CHECK(heed_mpi_last_error() == std::string("plan is NULL"));
+  check_said(heed_mpi_graph_attention_plan_describe(nullptr, &told), "plan is NULL");
   const EdgeShare share(some_edges(), {});
-  CHECK(heed_mpi_graph_create(MPI_COMM_WORLD, plain_context().get(), &share.desc, nullptr) ==
-        kInvalid);
-  CHECK(heed_mpi_last_error() == std::string("rank 0: graph is NULL"));
+  check_said(heed_mpi_graph_create(MPI_COMM_WORLD, plain_context().get(), &share.desc, nullptr),
+             "rank 0: graph is NULL");
   const MpiGraph graph = make_mpi_graph(plain_context(), some_edges(), {});
   if (describe(graph).own_nodes > 0) {
-    CHECK(heed_mpi_graph_nodes(graph.get(), nullptr) == kInvalid);
-    CHECK(heed_mpi_last_error() == std::string("nodes is NULL"));
+    check_said(heed_mpi_graph_nodes(graph.get(), nullptr), "nodes is NULL");
   }
   CHECK(heed_mpi_graph_edges(graph.get(), nullptr, nullptr, nullptr) == HEED_STATUS_OK);
   heed_mpi_graph_destroy(nullptr);
@@ -720,6 +622,61 @@ TEST_CASE("NULL where a graph or a plan should be") {
 
 // ---- Ranks alone -------------------------------------------------------------------------------
 
+namespace {
+
+/// A call with a context.
+using Attempt = std::function<heed_status(const heed_context*)>;
+
+void check_told_of_last_rank() {
+  const std::string message = heed_mpi_last_error();
+  CHECK(message.find(last_rank()) == 0);
+  CHECK(same_everywhere(message));
+}
+
+/// All refuse it where the last rank runs out of memory, whenever that is.
+void check_out_of_memory(const Attempt& call) {
+  bool enough = false;
+  for (std::size_t blocks = 1; blocks < 100 && !enough; ++blocks) {
+    CountingAllocator memory(rank() == ranks() - 1 ? blocks : CountingAllocator::kNever);
+    const heed_context_options options = memory.options();
+    heed_context* made = nullptr;
+    const heed_status context_status = heed_context_create(&options, &made);
+    const Context own(made);
+    // Where even the context finds no memory, the others are told of a context that is NULL.
+    const heed_status status = call(own.get());
+    enough = status == HEED_STATUS_OK;
+    if (enough || status == HEED_STATUS_INVALID_ARGUMENT) continue;
+    CHECK(context_status == HEED_STATUS_OK);
+    CHECK(status == HEED_STATUS_OUT_OF_MEMORY);
+    check_told_of_last_rank();
+  }
+  CHECK(enough);
+}
+
+/// The last rank's executor runs nothing once in the midst of a run.
+void check_failing_executor(const Attempt& call) {
+  const auto fail = [](void* user, std::uint32_t count, ExecutorBody body, void* argument) {
+    int& failures = *static_cast<int*>(user);
+    if (failures > 0) {
+      --failures;  // and runs nothing
+      return;
+    }
+    for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
+  };
+  int failures = rank() == ranks() - 1 ? 1 : 0;
+  const heed_executor executor = executor_of(2, fail, &failures);
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.executor = &executor;
+  heed_context* made = nullptr;
+  const heed_status context_status = heed_context_create(&options, &made);
+  CHECK(context_status == HEED_STATUS_OK);
+  const Context context(made);
+  CHECK(call(context.get()) == HEED_STATUS_EXECUTOR_FAILED);
+  check_told_of_last_rank();
+}
+
+}  // namespace
+
 TEMPLATE_TEST_CASE("a rank that runs out of memory", "", Call, GradientCall, GraphCall) {
   TestType call;
   check_out_of_memory([&](const heed_context* context) { return call.run_in(context); });
@@ -727,16 +684,9 @@ TEMPLATE_TEST_CASE("a rank that runs out of memory", "", Call, GradientCall, Gra
 
 TEST_CASE("a rank whose executor fails in the midst of a run") {
   const std::int64_t length = std::int64_t{200} * ranks();  // enough for every rank to share
-  Problem whole({length, length, 64, 64, 1, 4, 4});
-  whole.fill(3);
-  Shard shard(whole, even_split(HEED_MPI_CONTIGUOUS, length, length));
-  const heed_mpi_attention_desc desc = shard.desc();
-  const heed_attention_args args = shard.problem.args();
-  shard.problem.out.clear();
-  check_failing_executor([&](const heed_context* context) {
-    return heed_mpi_attention(MPI_COMM_WORLD, context, &desc, &args);
-  });
-  CHECK(untouched(shard.problem.out));
+  Call attention(length, 64);
+  check_failing_executor([&](const heed_context* context) { return attention.run_in(context); });
+  CHECK(attention.untouched());
 
   GradientCall gradients(good(length, 64));
   check_failing_executor([&](const heed_context* context) { return gradients.run_in(context); });
@@ -768,7 +718,7 @@ TEMPLATE_TEST_CASE("a rank that calls from another thread than it may", "", Call
   else
     call();
   CHECK(status == kInvalid);
-  CHECK(message == "rank " + std::to_string(ranks() - 1) +
-                       ": this is not the thread that initialised MPI; with MPI_THREAD_FUNNELED it "
+  CHECK(message == last_rank() +
+                       "this is not the thread that initialised MPI; with MPI_THREAD_FUNNELED it "
                        "must be");
 }
