@@ -102,16 +102,16 @@ const char* heed_mpi_last_error(void) { return heed::last_error(); }
 heed_status heed_mpi_place(uint32_t placement, int64_t length, int ranks, int rank,
                            heed_mpi_rows rows[2]) {
   return guarded([&] {
-    constexpr std::int64_t kMost = std::int64_t{1} << 40;
-    const auto refuse = [](const char* field, long long value, const char* must) {
-      heed::fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %lld; it must be %s", field, value, must);
-    };
+    using heed::lld;
+    using heed::refuse;
     required(rows, "rows");
     if (placement > HEED_MPI_ZIGZAG)
-      refuse("placement", placement, "HEED_MPI_CONTIGUOUS (0) or HEED_MPI_ZIGZAG (1)");
-    if (length < 0 || length > kMost) refuse("length", length, "0 to 2^40");
-    if (ranks < 1) refuse("ranks", ranks, "at least 1");
-    if (rank < 0 || rank >= ranks) refuse("rank", rank, "0 to ranks - 1");
+      refuse("placement is %u; it must be HEED_MPI_CONTIGUOUS (0) or HEED_MPI_ZIGZAG (1)",
+             placement);
+    if (length < 0 || length > std::int64_t{1} << 40)
+      refuse("length is %lld; it must be 0 to 2^40", lld(length));
+    if (ranks < 1) refuse("ranks is %d; it must be at least 1", ranks);
+    if (rank < 0 || rank >= ranks) refuse("rank is %d; it must be 0 to ranks - 1", rank);
     heed::mpi::place(placement, length, ranks, rank, rows);
   });
 }

@@ -142,11 +142,7 @@ class Backward : public Run {
   }
 
   Tensor grad_query_of(const Slice& slice) const {
-    const SplitRows rows = {false, problem_.real(), problem_.desc.features};
-    const auto before =
-        static_cast<std::size_t>(plan_.problems() * slice.queries.row * rows.features);
-    return contiguous(workspace_ + own_.grad_query_at + before * bytes_of(rows.dtype), rows.dtype,
-                      plan_.share.extent(rows, {slice.queries.count, 0}));
+    return rows_of(slice, workspace_ + own_.grad_query_at, problem_.real(), problem_.desc.features);
   }
 
   void compute(const Call& call) override {
@@ -154,11 +150,10 @@ class Backward : public Run {
     heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
     args.attention = &attention;
     const std::int64_t row = slice_of(call).queries.row;
-    const auto rows_of = [&](Input input) -> void* { return inputs_[input].from(0, row).data; };
-    attention.out = rows_of(kOut);
-    attention.lse = rows_of(kLse);
-    args.grad_out = rows_of(kGradOut);
-    args.grad_lse = rows_of(kGradLse);
+    attention.out = inputs_[kOut].from(0, row).data;
+    attention.lse = inputs_[kLse].from(0, row).data;
+    args.grad_out = inputs_[kGradOut].from(0, row).data;
+    args.grad_lse = inputs_[kGradLse].from(0, row).data;
     if (wants(HEED_MPI_GRAD_QUERY)) args.grad_query = grad_query_of(slice_of(call)).data;
     const Tensors of_keys =
         plan_.share.laid_out(problem_.parcel_gradients, at(call.gradients), {0, call.keys.count});

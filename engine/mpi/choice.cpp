@@ -7,14 +7,13 @@
 namespace heed::mpi {
 namespace {
 
-double width(std::uint32_t dtype, std::int64_t features) {
-  return static_cast<double>(bytes_of(dtype)) * static_cast<double>(features);
+/// Of a row and one head, in bytes.
+double width(const SplitRows& rows) {
+  return static_cast<double>(bytes_of(rows.dtype)) * static_cast<double>(rows.features);
 }
-
-/// Of a row of such tensors and one head.
 double width(const RowsList& list) {
   double bytes = 0;
-  for (const SplitRows& rows : list) bytes += width(rows.dtype, rows.features);
+  for (const SplitRows& rows : list) bytes += width(rows);
   return bytes;
 }
 
@@ -25,7 +24,7 @@ double exchanged_bytes(const Problem& p, int rank, int head_ranks) {
     for (const SplitRows& rows : list) {
       const Spans& spans = (rows.of_keys ? p.keys : p.queries)[static_cast<std::size_t>(rank)];
       const std::int64_t heads = rows.of_keys ? p.desc.key_heads : p.desc.query_heads;
-      sum += width(rows.dtype, rows.features) * static_cast<double>(rows_in(spans)) *
+      sum += width(rows) * static_cast<double>(rows_in(spans)) *
              static_cast<double>(rows.one_batch ? 1 : p.desc.batch) *
              (rows.one_head ? 1 : static_cast<double>(heads) / head_ranks);
     }
@@ -71,10 +70,9 @@ heed_mpi_choice everywhere_choice(const Problem& p) {
   choice.flops *= p.flops_per_pair();
   const double rows = static_cast<double>(d.batch) * static_cast<double>(d.query_heads) *
                       static_cast<double>(d.query_length);
-  choice.heads_bytes =
-      p.gradients == 0 ? (ranks - 1) * rows * (width(p.real(), d.value_features) + sizeof(double))
-                       : 2 * (1 - 1 / ranks) * rows *
-                             (p.wants(HEED_MPI_GRAD_QUERY) ? width(p.real(), d.features) : 0);
+  const double per_row = width(SplitRows{false, p.real(), d.value_features}) + sizeof(double);
+  choice.heads_bytes = p.gradients == 0 ? (ranks - 1) * rows * per_row
+                                        : 2 * (1 - 1 / ranks) * rows * width(p.results[0]);
   choice.cost = choice.flops + p.given.flops_per_byte * choice.heads_bytes;
   return choice;
 }

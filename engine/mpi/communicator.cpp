@@ -110,28 +110,22 @@ void Communicator::check_thread() {
     refuse("this is not the thread that initialised MPI; with MPI_THREAD_FUNNELED it must be");
 }
 
-Field whole(const char* name, std::int64_t value) { return {name, Field::kWhole, value}; }
-
-Field real(const char* name, double value) {
-  Field field = {name, Field::kReal, 0};
-  std::memcpy(&field.bits, &value, sizeof value);
-  return field;
-}
-
-void compare(const Communicator& comm, const char* of, const Field* fields, std::size_t count) {
+void compare(const Communicator& comm, const std::function<std::vector<Field>()>& fields_of,
+             const char* of) {
+  std::vector<Field> own;
   std::vector<std::int64_t> first;
   comm.agreed([&] {
-    for (std::size_t i = 0; i < count; ++i) first.push_back(fields[i].bits);
+    own = fields_of();
+    for (const Field& field : own) first.push_back(field.bits);
   });
-  HEED_CALL(MPI_Bcast, first.data(), static_cast<int>(count), MPI_INT64_T, 0, comm.get());
+  HEED_CALL(MPI_Bcast, first.data(), static_cast<int>(first.size()), MPI_INT64_T, 0, comm.get());
   comm.agreed([&] {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (fields[i].bits == first[i]) continue;
-      char own[32], other[32];
-      print(fields[i], fields[i].bits, own);
-      print(fields[i], first[i], other);
-      refuse("%s.%s is %s; on rank 0 it is %s, and must be the same", of, fields[i].name, own,
-             other);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      if (own[i].bits == first[i]) continue;
+      char here[32], there[32];
+      print(own[i], own[i].bits, here);
+      print(own[i], first[i], there);
+      refuse("%s.%s is %s; on rank 0 it is %s, and must be the same", of, own[i].name, here, there);
     }
   });
 }

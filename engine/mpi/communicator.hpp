@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -99,16 +100,19 @@ struct Field {
   std::int64_t bits;
 };
 
-Field whole(const char* name, std::int64_t value);
-Field real(const char* name, double value);
-
-/// Collective. Throws the same Error on all ranks where a field differs from rank 0's.
-void compare(const Communicator& comm, const char* of, const Field* fields, std::size_t count);
-
-template <std::size_t kCount>
-void compare(const Communicator& comm, const Field (&fields)[kCount], const char* of = "desc") {
-  compare(comm, of, fields, kCount);
+template <class Value>
+Field same(const char* name, Value value) {
+  if constexpr (std::is_integral_v<Value>) {
+    return {name, Field::kWhole, static_cast<std::int64_t>(value)};
+  } else {
+    Field field = {name, Field::kReal, 0};
+    std::memcpy(&field.bits, &value, sizeof field.bits);
+    return field;
+  }
 }
+/// Collective. Throws the same Error on all ranks where one of these fields differs from rank 0's.
+void compare(const Communicator& comm, const std::function<std::vector<Field>()>& fields_of,
+             const char* of = "desc");
 
 /// The same of a list, which all ranks have as long.
 void compare(const Communicator& comm, const char* field, const std::int32_t* own,
@@ -118,9 +122,11 @@ void compare(const Communicator& comm, const char* field, const std::int32_t* ow
 template <class Args>
 void compare_seeds(const Communicator& comm, double dropout, const Args& args) {
   if (dropout == 0) return;
-  const Field fields[] = {
-      {"dropout_seed", Field::kUnsigned, static_cast<std::int64_t>(args.dropout_seed)},
-      {"dropout_offset", Field::kUnsigned, static_cast<std::int64_t>(args.dropout_offset)}};
+  const auto fields = [&] {
+    return std::vector<Field>{
+        {"dropout_seed", Field::kUnsigned, static_cast<std::int64_t>(args.dropout_seed)},
+        {"dropout_offset", Field::kUnsigned, static_cast<std::int64_t>(args.dropout_offset)}};
+  };
   compare(comm, fields, "args");
 }
 

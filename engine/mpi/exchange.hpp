@@ -29,12 +29,10 @@ inline std::size_t checked_bytes(std::uint32_t dtype, const Extent& e) {
 struct HeadShare {
   std::int64_t batch, heads, key_heads;
 
-  std::int64_t heads_of(const SplitRows& rows) const {
-    return rows.one_head ? 1 : rows.of_keys ? key_heads : heads;
-  }
   Extent extent(const SplitRows& rows, const Counts& counts) const {
-    return {rows.one_batch ? 1 : batch, heads_of(rows), rows.of_keys ? counts.keys : counts.queries,
-            rows.features};
+    const std::int64_t own_heads = rows.of_keys ? key_heads : heads;
+    return {rows.one_batch ? 1 : batch, rows.one_head ? 1 : own_heads,
+            rows.of_keys ? counts.keys : counts.queries, rows.features};
   }
   /// Tensors of such rows one after the other from `at` on, each from a multiple of kUnitBytes on.
   Tensors laid_out(const RowsList& list, std::byte* at, const Counts& counts) const {

@@ -50,29 +50,27 @@ class Forward : public Run {
       : Run(plan, args, inputs_of(plan.problem, args, nullptr), workspace), own_(plan) {}
 
  private:
-  std::byte* out_of(const Slice& slice, std::byte* merged) const {
-    const std::int64_t elements =
-        plan_.problems() * slice.queries.row * problem_.desc.value_features;
-    return merged + own_.out_at + static_cast<std::size_t>(elements) * bytes_of(problem_.real());
+  /// Results of a slice, among this rank's or another's, which begin at `results`.
+  Tensor out_of(const Slice& slice, std::byte* results) const {
+    return rows_of(slice, results + own_.out_at, problem_.real(), problem_.desc.value_features);
   }
-  double* lse_of(const Slice& slice, std::byte* merged) const {
-    return reinterpret_cast<double*>(merged + own_.lse_at) + plan_.problems() * slice.queries.row;
+  Tensor lse_of(const Slice& slice, std::byte* results) const {
+    return rows_of(slice, results + own_.lse_at, HEED_DTYPE_F64, 1);
   }
 
   void compute(const Call& call) override {
     const Slice& slice = slice_of(call);
     heed_attention_args args = arguments(call);
-    std::byte* const merged = out_of(slice, workspace_);
-    double* const merged_lse = lse_of(slice, workspace_);
-    args.out = call.first ? merged : workspace_ + own_.partial_out_at;
-    args.lse = call.first ? static_cast<void*>(merged_lse) : workspace_ + own_.partial_lse_at;
+    const Tensor out = out_of(slice, workspace_);
+    const Tensor lse = lse_of(slice, workspace_);
+    args.out = call.first ? out.data : workspace_ + own_.partial_out_at;
+    args.lse = call.first ? lse.data : workspace_ + own_.partial_lse_at;
     check(heed_attention_plan_run(own_.dense[call.form].get(), &args, workspace_ + plan_.dense_at,
                                   plan_.dense_bytes));
     if (call.first) return;
-    const void* const outs[] = {merged, args.out};
-    const void* const lses[] = {merged_lse, args.lse};
-    merge(slice, 2, outs, lses, {merged, unset_layout(problem_.real())},
-          {reinterpret_cast<std::byte*>(merged_lse), unset_layout(HEED_DTYPE_F64)});
+    const void* const outs[] = {out.data, args.out};
+    const void* const lses[] = {lse.data, args.lse};
+    merge(slice, 2, outs, lses, out, lse);
   }
 
   /// Partial results of a slice, which lie side by side.
@@ -105,8 +103,8 @@ class Forward : public Run {
     const void** const lses = outs + ranks;
     for (const Slice& slice : plan_.slices) {
       for (std::size_t i = 0; i < ranks; ++i) {
-        outs[i] = out_of(slice, first + i * own_.merged_bytes);
-        lses[i] = lse_of(slice, first + i * own_.merged_bytes);
+        outs[i] = out_of(slice, first + i * own_.merged_bytes).data;
+        lses[i] = lse_of(slice, first + i * own_.merged_bytes).data;
       }
       merge(slice, ranks, outs, lses, to[0].from(0, slice.queries.row),
             to[1].from(0, slice.queries.row));

@@ -9,71 +9,55 @@ namespace {
 
 // ---- The same on all ranks ----------------------------------------------------------------------
 
-void compare(const Communicator& comm, const Problem& p) {
-  const heed_attention_desc& d = p.desc;
-  const bool backward = p.gradients != 0;
-  const heed_score_layout bias = p.wants(HEED_MPI_GRAD_BIAS) ? d.bias : kNoScores;
-  const Field fields[] = {whole("batch", d.batch),
-                          whole("query_heads", d.query_heads),
-                          whole("key_heads", d.key_heads),
-                          whole("features", d.features),
-                          whole("value_features", d.value_features),
-                          whole("query.dtype", d.query.dtype),
-                          whole("key.dtype", d.key.dtype),
-                          whole("value.dtype", d.value.dtype),
-                          whole("out.dtype", d.out.dtype),
-                          real("scale", d.scale),
-                          real("softcap", d.softcap),
-                          whole("score", d.score),
-                          whole("activation", d.activation),
-                          real("slope", d.slope),
-                          real("temperature", d.temperature),
-                          real("dropout", d.dropout),
-                          whole("causal", d.causal),
-                          whole("causal_offset", d.causal_offset),
-                          whole("alignment", d.alignment),
-                          whole("alignment_offset", d.alignment_offset),
-                          whole("window", d.window),
-                          whole("window_left", d.window_left),
-                          whole("window_right", d.window_right),
-                          whole("placement", p.given.placement),
-                          whole("queries", p.given.queries),
-                          whole("tensors", p.given.tensors),
-                          whole("head_ranks", p.given.head_ranks),
-                          whole("sequences", p.given.sequences),
-                          real("flops_per_byte", p.given.flops_per_byte),
-                          whole("query_length", p.everywhere() ? d.query_length : 0),
-                          whole("gradients", p.gradients),
-                          whole("accumulate", p.backward.accumulate),
-                          whole("lse.dtype", backward ? d.lse.dtype : 0),
-                          whole("grad_out.dtype", p.backward.grad_out.dtype),
-                          whole("grad_lse.dtype", p.backward.grad_lse.dtype),
-                          whole("bias.batch", bias.batch == 0 ? d.batch : bias.batch),
-                          whole("bias.heads", bias.heads == 0 ? d.query_heads : bias.heads),
-                          whole("bias.keys", bias.keys == 1 ? 1 : 0)};
-  mpi::compare(comm, fields);
-  if (p.given.sequences == 0) return;
-  mpi::compare(comm, "cu_seqlens_q", p.given.cu_seqlens_q, p.given.sequences + 1);
-  mpi::compare(comm, "cu_seqlens_k", p.given.cu_seqlens_k, p.given.sequences + 1);
+std::vector<Field> fields_of(const Problem& p) {
+  heed_attention_desc d = p.desc;  // where a field may differ with a value of its own
+  if (!p.everywhere()) d.query_length = 0;
+  if (p.gradients == 0) d.lse.dtype = 0;
+  if (!p.wants(HEED_MPI_GRAD_BIAS)) d.bias = kNoScores;
+  if (d.bias.batch == 0) d.bias.batch = d.batch;
+  if (d.bias.heads == 0) d.bias.heads = d.query_heads;
+  if (d.bias.keys != 1) d.bias.keys = 0;
+  const heed_mpi_attention_desc& given = p.given;
+  const heed_attention_backward_desc& g = p.backward;
+#define SAME(of, field) same(#field, of.field)
+  std::vector<Field> fields = {SAME(d, batch),          SAME(d, query_heads),
+                               SAME(d, key_heads),      SAME(d, features),
+                               SAME(d, value_features), SAME(d, query.dtype),
+                               SAME(d, key.dtype),      SAME(d, value.dtype),
+                               SAME(d, out.dtype),      SAME(d, scale),
+                               SAME(d, softcap),        SAME(d, score),
+                               SAME(d, activation),     SAME(d, slope),
+                               SAME(d, temperature),    SAME(d, dropout),
+                               SAME(d, causal),         SAME(d, causal_offset),
+                               SAME(d, alignment),      SAME(d, alignment_offset),
+                               SAME(d, window),         SAME(d, window_left),
+                               SAME(d, window_right)};
+  fields.insert(fields.end(),
+                {SAME(given, placement), SAME(given, queries), SAME(given, tensors),
+                 SAME(given, head_ranks), SAME(given, sequences), SAME(given, flops_per_byte)});
+  fields.insert(fields.end(), {SAME(d, query_length), SAME(p, gradients), SAME(g, accumulate),
+                               SAME(d, lse.dtype), SAME(g, grad_out.dtype), SAME(g, grad_lse.dtype),
+                               SAME(d, bias.batch), SAME(d, bias.heads), SAME(d, bias.keys)});
+#undef SAME
+  return fields;
 }
 
 /// Along which axes masks and biases do not repeat on all ranks. Keys are counted later.
 void unite_scores(const Communicator& comm, Problem& p) {
-  constexpr int kFlags = 8;
-  const auto varies = [](std::int64_t size) { return size == 1 ? 0 : 1; };
+  constexpr int kAxes = 4;
+  const auto varies_along = [](const heed_score_layout& l) -> std::int64_t {
+    return (l.batch != 1 ? 1 : 0) | (l.heads != 1 ? 2 : 0) | (l.rows != 1 ? 4 : 0) |
+           (l.keys != 1 ? 8 : 0);
+  };
+  const auto united = [&](std::int64_t axes) {
+    return WholeScores{(axes & 1) != 0 ? p.desc.batch : 1, (axes & 2) != 0 ? p.desc.query_heads : 1,
+                       (axes & 8) != 0, (axes & 4) != 0};
+  };
   const heed_score_layout& mask = p.brings(HEED_MPI_MASK) ? p.desc.mask : kNoScores;
   const heed_score_layout& bias = p.brings(HEED_MPI_BIAS) ? p.desc.bias : kNoScores;
-  const int own[kFlags] = {varies(mask.batch), varies(mask.heads), varies(mask.rows),
-                           varies(mask.keys),  varies(bias.batch), varies(bias.heads),
-                           varies(bias.rows),  varies(bias.keys)};
-  int all[kFlags] = {};
-  HEED_CALL(MPI_Allreduce, own, all, kFlags, MPI_INT, MPI_MAX, comm.get());
-  const auto united = [&](const int* flags) {
-    return WholeScores{flags[0] != 0 ? p.desc.batch : 1, flags[1] != 0 ? p.desc.query_heads : 1,
-                       flags[3], flags[2] != 0};
-  };
+  const std::int64_t all = comm.reduced(varies_along(mask) | varies_along(bias) << kAxes, MPI_BOR);
   p.mask = united(all);
-  p.bias = united(all + kFlags / 2);
+  p.bias = united(all >> kAxes);
   if (!p.wants(HEED_MPI_GRAD_BIAS)) return;
   comm.agreed([&] {
     if (bias.rows == 1 && p.bias.by_rows && p.desc.query_length != 1)
@@ -210,7 +194,11 @@ double Problem::flops_per_pair() const {
 }
 
 void complete(Problem& p, const Communicator& comm, const heed_context& context) {
-  compare(comm, p);
+  compare(comm, [&] { return fields_of(p); });
+  if (p.given.sequences > 0) {
+    compare(comm, "cu_seqlens_q", p.given.cu_seqlens_q, p.given.sequences + 1);
+    compare(comm, "cu_seqlens_k", p.given.cu_seqlens_k, p.given.sequences + 1);
+  }
   unite_scores(comm, p);
   p.keys = gather_spans(comm, p.given.placement, {"key", p.desc.key_length, p.given.key_positions});
   if (p.everywhere()) {

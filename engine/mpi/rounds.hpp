@@ -74,6 +74,14 @@ class Run : protected RankRun {
   }
   const Slice& slice_of(const Call& call) const { return plan_.slices[call.slice]; }
 
+  /// Values of a slice's rows, in a buffer that begins with the rows of the slices before.
+  Tensor rows_of(const Slice& slice, std::byte* buffer, std::uint32_t dtype,
+                 std::int64_t features) const {
+    const auto before = static_cast<std::size_t>(plan_.problems() * slice.queries.row * features);
+    return contiguous(buffer + before * bytes_of(dtype), dtype,
+                      plan_.share.extent({false, dtype, features}, {slice.queries.count, 0}));
+  }
+
   /// Values per head, from this rank's first head on.
   std::byte* heads_of(const void* values, std::int64_t of_head = 1) const {
     return after(

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <string>
 
 #include "engine/mpi/graph/graph.hpp"
 
@@ -29,14 +30,14 @@ std::int32_t checked(const char* field, const Index* indices, std::int64_t e, st
 }
 
 template <class Index>
-std::vector<Edge> read(const heed_mpi_graph_desc& desc, std::int64_t before) {
+std::vector<Edge> read_arrays(const heed_mpi_graph_desc& desc) {
   const auto* const sources = static_cast<const Index*>(desc.sources);
   const auto* const destinations = static_cast<const Index*>(desc.destinations);
   std::vector<Edge> edges;
   edges.reserve(static_cast<std::size_t>(desc.edges));
   for (std::int64_t e = 0; e < desc.edges; ++e)
     edges.push_back({checked("sources", sources, e, desc.nodes),
-                     checked("destinations", destinations, e, desc.nodes), before + e});
+                     checked("destinations", destinations, e, desc.nodes), 0});
   return edges;
 }
 
@@ -44,16 +45,6 @@ struct Close {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 using File = std::unique_ptr<std::FILE, Close>;
-
-/// A line that is wrong, and why.
-struct Fault {
-  std::int64_t line = -1;  ///< of this rank's
-  std::int64_t byte = 0;   ///< of the file
-  heed_status status = HEED_STATUS_OK;
-  char words[160] = "";
-
-  bool found() const { return line >= 0; }
-};
 
 [[noreturn]] void refuse_file(const char* path, const char* what) {
   fail(HEED_STATUS_IO, "desc.path %.120s %s: %s", path, what, std::strerror(errno));
@@ -76,11 +67,11 @@ class FileShare {
                path_, lld(size_), lld(first));
       read_lines();
     });
-    const long long line = count_before(comm_, lines_) + fault_.line + 1;
+    const long long line = count_before(comm_, lines_) + fault_line_ + 1;
     comm_.agreed([&] {
-      if (fault_.found())
+      if (fault_.status != HEED_STATUS_OK)
         fail(fault_.status, "desc.path %.100s, line %lld (byte %lld): %s", path_, line,
-             lld(fault_.byte), fault_.words);
+             lld(fault_byte_), fault_.message);
     });
   }
 
@@ -106,7 +97,7 @@ class FileShare {
     seek(std::max<std::int64_t>(begin - 1, 0));
     std::int64_t at = begin == 0 ? 0 : begin - 1 + read_line();
     for (std::int64_t bytes = 0; at < end && (bytes = read_line()) > 0; at += bytes, ++lines_)
-      if (!fault_.found()) parse(at);
+      if (fault_.status == HEED_STATUS_OK) parse_or_note(at);
   }
 
   void seek(std::int64_t at) const {
@@ -139,7 +130,25 @@ class FileShare {
     return value;
   }
 
-  void parse(std::int64_t at) {
+  void parse_or_note(std::int64_t at) {
+    try {
+      parse();
+    } catch (const Error& error) {
+      fault_ = error;
+      fault_line_ = lines_;
+      fault_byte_ = at;
+    }
+  }
+
+  /// The beginning of the line, as far as it can be shown.
+  std::string shown() const {
+    std::string text;
+    for (int i = 0; i < 40 && std::isprint(static_cast<unsigned char>(line_[i])) != 0; ++i)
+      text += line_[i];
+    return text;
+  }
+
+  void parse() {
     const char* text = line_;
     while (std::isspace(static_cast<unsigned char>(*text)) != 0) ++text;
     const char* const end = line_ + length_;
@@ -148,26 +157,14 @@ class FileShare {
     const std::int64_t destination = source < 0 ? -1 : number(text);
     while (std::isspace(static_cast<unsigned char>(*text)) != 0) ++text;
     if (source < 0 || destination < 0 || text != end || cut_)
-      return find_fault(at, HEED_STATUS_CORRUPT,
-                        "is not an edge; it must be two numbers of nodes, \"source destination\"");
-    if (std::max(source, destination) >= nodes_) {
-      char why[64];
-      std::snprintf(why, sizeof why, "has a node that is not below %s, %lld",
-                    nodes_ == kMostNodes ? "the most" : "desc.nodes", lld(nodes_));
-      return find_fault(at, HEED_STATUS_INVALID_ARGUMENT, why);
-    }
+      fail(HEED_STATUS_CORRUPT,
+           "\"%s\" is not an edge; it must be two numbers of nodes, \"source destination\"",
+           shown().c_str());
+    if (std::max(source, destination) >= nodes_)
+      refuse("\"%s\" has a node that is not below %s, %lld", shown().c_str(),
+             nodes_ == kMostNodes ? "the most" : "desc.nodes", lld(nodes_));
     most = std::max({most, source, destination});
     edges.push_back({static_cast<std::int32_t>(source), static_cast<std::int32_t>(destination), 0});
-  }
-
-  void find_fault(std::int64_t at, heed_status status, const char* why) {
-    fault_.line = lines_;
-    fault_.byte = at;
-    fault_.status = status;
-    char shown[41] = "";
-    for (int i = 0; i < 40 && std::isprint(static_cast<unsigned char>(line_[i])) != 0; ++i)
-      shown[i] = line_[i];
-    std::snprintf(fault_.words, sizeof fault_.words, "\"%s\" %s", shown, why);
   }
 
   const Communicator& comm_;
@@ -178,28 +175,28 @@ class FileShare {
   char line_[256] = "";
   std::size_t length_ = 0;
   bool cut_ = false;  ///< something other than space
-  Fault fault_;
+  Error fault_ = {};  ///< of the first line of this rank's that is wrong
+  std::int64_t fault_line_ = 0, fault_byte_ = 0;
 };
-
-}  // namespace
-
-std::vector<Edge> read_edges(const Communicator& comm, const heed_mpi_graph_desc& desc) {
-  const std::int64_t before = count_before(comm, desc.edges);
-  return comm.agreed([&] {
-    return desc.index_type == HEED_INDEX_I64 ? read<std::int64_t>(desc, before)
-                                             : read<std::int32_t>(desc, before);
-  });
-}
 
 std::vector<Edge> read_file(const Communicator& comm, heed_mpi_graph_desc& desc) {
   FileShare share(comm, desc);
   share.read();
-  const std::int64_t before = count_before(comm, static_cast<std::int64_t>(share.edges.size()));
-  for (std::size_t e = 0; e < share.edges.size(); ++e)
-    share.edges[e].given = before + static_cast<std::int64_t>(e);
   const std::int64_t most = comm.reduced(share.most, MPI_MAX);
   if (desc.nodes == 0) desc.nodes = most + 1;
   return std::move(share.edges);
+}
+
+}  // namespace
+
+std::vector<Edge> read_edges(const Communicator& comm, heed_mpi_graph_desc& desc) {
+  std::vector<Edge> edges = desc.path != nullptr ? read_file(comm, desc) : comm.agreed([&] {
+    return desc.index_type == HEED_INDEX_I64 ? read_arrays<std::int64_t>(desc)
+                                             : read_arrays<std::int32_t>(desc);
+  });
+  std::int64_t given = count_before(comm, static_cast<std::int64_t>(edges.size()));
+  for (Edge& edge : edges) edge.given = given++;
+  return edges;
 }
 
 // ---- Owners -------------------------------------------------------------------------------------

@@ -33,17 +33,15 @@ void check_arrays(const heed_mpi_graph_desc& d) {
   }
   if (d.edges < 0 || d.edges > std::int64_t{1} << 40)
     refuse("desc.edges is %lld; it must be 0 to 2^40", lld(d.edges));
-  const struct {
-    const char* name;
-    const void* data;
-  } arrays[] = {{"sources", d.sources}, {"destinations", d.destinations}};
   const std::size_t bytes = d.index_type == HEED_INDEX_I64 ? 8 : 4;
-  for (const auto& array : arrays) {
-    if (d.edges > 0 && array.data == nullptr)
-      refuse("desc.%s is NULL; desc.edges is %lld", array.name, lld(d.edges));
-    if (reinterpret_cast<std::uintptr_t>(array.data) % bytes != 0)
-      refuse("desc.%s is %p; it must be a multiple of %zu", array.name, array.data, bytes);
-  }
+  const auto check_array = [&](const char* name, const void* data) {
+    if (d.edges > 0 && data == nullptr)
+      refuse("desc.%s is NULL; desc.edges is %lld", name, lld(d.edges));
+    if (reinterpret_cast<std::uintptr_t>(data) % bytes != 0)
+      refuse("desc.%s is %p; it must be a multiple of %zu", name, data, bytes);
+  };
+  check_array("sources", d.sources);
+  check_array("destinations", d.destinations);
 }
 
 void check_owners(const Communicator& comm, const heed_mpi_graph_desc& d) {
@@ -95,11 +93,12 @@ RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
                      const heed_mpi_graph_desc* given_desc)
     : comm(parent) {
   heed_mpi_graph_desc desc = comm.agreed([&] { return read_desc(comm, context, given_desc); });
-  const Field fields[] = {whole("nodes", desc.nodes), whole("duplicates", desc.duplicates),
-                          whole("path != NULL", desc.path != nullptr ? 1 : 0),
-                          whole("owners != NULL", desc.owners != nullptr ? 1 : 0)};
-  compare(comm, fields);
-  std::vector<Edge> brought = desc.path != nullptr ? read_file(comm, desc) : read_edges(comm, desc);
+  compare(comm, [&] {
+    return std::vector<Field>{same("nodes", desc.nodes), same("duplicates", desc.duplicates),
+                              same("path != NULL", desc.path != nullptr),
+                              same("owners != NULL", desc.owners != nullptr)};
+  });
+  std::vector<Edge> brought = read_edges(comm, desc);
   nodes = desc.nodes;
   const Owners owners = make_owners(comm, desc, brought);
   ByRank<Edge> sent = comm.agreed([&] {

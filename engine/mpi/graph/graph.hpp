@@ -20,11 +20,9 @@ struct Edge {
   std::int64_t given;  ///< its place among the edges of all ranks
 };
 
-/// Reads the descriptor's arrays. Collective. Throws the same Error on all ranks, as the next does.
-std::vector<Edge> read_edges(const Communicator& comm, const heed_mpi_graph_desc& desc);
-
-/// Reads the file at desc.path. Where desc.nodes is 0 it becomes as many as the file needs.
-std::vector<Edge> read_file(const Communicator& comm, heed_mpi_graph_desc& desc);
+/// Reads the descriptor's arrays, or the file at desc.path. Where desc.nodes is 0 it becomes as
+/// many as the file needs. Collective. Throws the same Error on all ranks.
+std::vector<Edge> read_edges(const Communicator& comm, heed_mpi_graph_desc& desc);
 
 /// Which rank has which node.
 class Owners {

@@ -90,28 +90,17 @@ void heed_mpi_graph_attention_plan::read_desc(const heed_context* context,
 }
 
 void heed_mpi_graph_attention_plan::compare() const {
-  const Field fields[] = {mpi::whole("inputs", desc.inputs),
-                          mpi::whole("heads", desc.heads),
-                          mpi::whole("features", desc.features),
-                          mpi::whole("value_features", desc.value_features),
-                          mpi::whole("width", desc.width),
-                          mpi::whole("edge_width", desc.edge_width),
-                          mpi::whole("steps", desc.steps),
-                          mpi::real("scale", desc.scale),
-                          mpi::real("softcap", desc.softcap),
-                          mpi::real("temperature", desc.temperature),
-                          mpi::real("dropout", desc.dropout),
-                          mpi::whole("hard", desc.hard),
-                          mpi::whole("score", desc.score),
-                          mpi::whole("activation", desc.activation),
-                          mpi::real("slope", desc.slope),
-                          mpi::whole("combine", desc.combine),
-                          mpi::whole("residual", desc.residual),
-                          mpi::whole("query.dtype", desc.query.dtype),
-                          mpi::whole("key.dtype", desc.key.dtype),
-                          mpi::whole("value.dtype", desc.value.dtype),
-                          mpi::whole("data.dtype", desc.data.dtype),
-                          mpi::whole("out.dtype", desc.out.dtype)};
+#define SAME(field) same(#field, desc.field)
+  const auto fields = [&] {
+    return std::vector<Field>{
+        SAME(inputs),     SAME(heads),       SAME(features),  SAME(value_features),
+        SAME(width),      SAME(edge_width),  SAME(steps),     SAME(scale),
+        SAME(softcap),    SAME(temperature), SAME(dropout),   SAME(hard),
+        SAME(score),      SAME(activation),  SAME(slope),     SAME(combine),
+        SAME(residual),   SAME(query.dtype), SAME(key.dtype), SAME(value.dtype),
+        SAME(data.dtype), SAME(out.dtype)};
+  };
+#undef SAME
   heed::mpi::compare(comm, fields);
 }
 
