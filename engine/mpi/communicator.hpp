@@ -103,13 +103,15 @@ struct Field {
 template <class Value>
 Field same(const char* name, Value value) {
   if constexpr (std::is_integral_v<Value>) {
-    return {name, Field::kWhole, static_cast<std::int64_t>(value)};
+    const auto kind = std::is_unsigned_v<Value> ? Field::kUnsigned : Field::kWhole;
+    return {name, kind, static_cast<std::int64_t>(value)};
   } else {
     Field field = {name, Field::kReal, 0};
     std::memcpy(&field.bits, &value, sizeof field.bits);
     return field;
   }
 }
+
 /// Collective. Throws the same Error on all ranks where one of these fields differs from rank 0's.
 void compare(const Communicator& comm, const std::function<std::vector<Field>()>& fields_of,
              const char* of = "desc");
@@ -123,9 +125,8 @@ template <class Args>
 void compare_seeds(const Communicator& comm, double dropout, const Args& args) {
   if (dropout == 0) return;
   const auto fields = [&] {
-    return std::vector<Field>{
-        {"dropout_seed", Field::kUnsigned, static_cast<std::int64_t>(args.dropout_seed)},
-        {"dropout_offset", Field::kUnsigned, static_cast<std::int64_t>(args.dropout_offset)}};
+    return std::vector<Field>{same("dropout_seed", args.dropout_seed),
+                              same("dropout_offset", args.dropout_offset)};
   };
   compare(comm, fields, "args");
 }
