@@ -142,7 +142,9 @@ class Backward : public Run {
   }
 
   Tensor grad_query_of(const Slice& slice) const {
-    return rows_of(slice, workspace_ + own_.grad_query_at, problem_.real(), problem_.desc.features);
+    const SplitRows rows = {false, problem_.real(), problem_.desc.features};
+    return contiguous(rows_of(slice, workspace_ + own_.grad_query_at, rows.dtype, rows.features),
+                      rows.dtype, plan_.share.extent(rows, {slice.queries.count, 0}));
   }
 
   void compute(const Call& call) override {

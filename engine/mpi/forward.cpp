@@ -51,26 +51,27 @@ class Forward : public Run {
 
  private:
   /// Results of a slice, among this rank's or another's, which begin at `results`.
-  Tensor out_of(const Slice& slice, std::byte* results) const {
+  std::byte* out_of(const Slice& slice, std::byte* results) const {
     return rows_of(slice, results + own_.out_at, problem_.real(), problem_.desc.value_features);
   }
-  Tensor lse_of(const Slice& slice, std::byte* results) const {
+  std::byte* lse_of(const Slice& slice, std::byte* results) const {
     return rows_of(slice, results + own_.lse_at, HEED_DTYPE_F64, 1);
   }
 
   void compute(const Call& call) override {
     const Slice& slice = slice_of(call);
     heed_attention_args args = arguments(call);
-    const Tensor out = out_of(slice, workspace_);
-    const Tensor lse = lse_of(slice, workspace_);
-    args.out = call.first ? out.data : workspace_ + own_.partial_out_at;
-    args.lse = call.first ? lse.data : workspace_ + own_.partial_lse_at;
+    std::byte* const out = out_of(slice, workspace_);
+    std::byte* const lse = lse_of(slice, workspace_);
+    args.out = call.first ? out : workspace_ + own_.partial_out_at;
+    args.lse = call.first ? lse : workspace_ + own_.partial_lse_at;
     check(heed_attention_plan_run(own_.dense[call.form].get(), &args, workspace_ + plan_.dense_at,
                                   plan_.dense_bytes));
     if (call.first) return;
-    const void* const outs[] = {out.data, args.out};
-    const void* const lses[] = {lse.data, args.lse};
-    merge(slice, 2, outs, lses, out, lse);
+    const void* const outs[] = {out, args.out};
+    const void* const lses[] = {lse, args.lse};
+    merge(slice, 2, outs, lses, {out, unset_layout(problem_.real())},
+          {lse, unset_layout(HEED_DTYPE_F64)});
   }
 
   /// Partial results of a slice, which lie side by side.
@@ -103,8 +104,8 @@ class Forward : public Run {
     const void** const lses = outs + ranks;
     for (const Slice& slice : plan_.slices) {
       for (std::size_t i = 0; i < ranks; ++i) {
-        outs[i] = out_of(slice, first + i * own_.merged_bytes).data;
-        lses[i] = lse_of(slice, first + i * own_.merged_bytes).data;
+        outs[i] = out_of(slice, first + i * own_.merged_bytes);
+        lses[i] = lse_of(slice, first + i * own_.merged_bytes);
       }
       merge(slice, ranks, outs, lses, to[0].from(0, slice.queries.row),
             to[1].from(0, slice.queries.row));

@@ -75,11 +75,10 @@ class Run : protected RankRun {
   const Slice& slice_of(const Call& call) const { return plan_.slices[call.slice]; }
 
   /// Values of a slice's rows, in a buffer that begins with the rows of the slices before.
-  Tensor rows_of(const Slice& slice, std::byte* buffer, std::uint32_t dtype,
-                 std::int64_t features) const {
-    const auto before = static_cast<std::size_t>(plan_.problems() * slice.queries.row * features);
-    return contiguous(buffer + before * bytes_of(dtype), dtype,
-                      plan_.share.extent({false, dtype, features}, {slice.queries.count, 0}));
+  std::byte* rows_of(const Slice& slice, std::byte* buffer, std::uint32_t dtype,
+                     std::int64_t features) const {
+    const std::int64_t before = plan_.problems() * slice.queries.row * features;
+    return buffer + static_cast<std::size_t>(before) * bytes_of(dtype);
   }
 
   /// Values per head, from this rank's first head on.
