@@ -37,7 +37,7 @@ heed_status tell_times(const RankPlan* plan, heed_mpi_times* times) {
 
 template <class Plan, class Args>
 heed_status run(const Plan* plan, const Args* args, void* workspace, size_t workspace_bytes) {
-  return guarded([&] { heed::mpi::run(required(plan, "plan"), args, workspace, workspace_bytes); });
+  return guarded([&] { required(plan, "plan").run(args, workspace, workspace_bytes); });
 }
 
 struct Free {
@@ -59,7 +59,7 @@ void run_once(const Args* args, const Given&... given) {
   const Plan plan(given...);
   Memory workspace;
   plan.comm.agreed([&] { workspace = allocate(plan.workspace_bytes); });
-  heed::mpi::run(plan, args, workspace.get(), plan.workspace_bytes);
+  plan.run(args, workspace.get(), plan.workspace_bytes);
 }
 
 // Plans of dense attention and its gradients.

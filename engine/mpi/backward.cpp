@@ -240,11 +240,10 @@ class Backward : public Run {
 };
 
 }  // namespace
-
-void run(const heed_mpi_attention_backward_plan& plan, const heed_attention_backward_args* given,
-         void* workspace, std::size_t bytes) {
-  const auto args = plan.comm.agreed([&] { return read_args(plan, given, workspace, bytes); });
-  Backward(plan, args, static_cast<std::byte*>(workspace)).run();
-}
-
 }  // namespace heed::mpi
+
+void heed_mpi_attention_backward_plan::run(const heed_attention_backward_args* given,
+                                           void* workspace, std::size_t bytes) const {
+  const auto args = comm.agreed([&] { return read_args(*this, given, workspace, bytes); });
+  Backward(*this, args, static_cast<std::byte*>(workspace)).run();
+}

@@ -124,11 +124,10 @@ class Forward : public Run {
 };
 
 }  // namespace
-
-void run(const heed_mpi_attention_plan& plan, const heed_attention_args* given, void* workspace,
-         std::size_t bytes) {
-  const auto args = plan.comm.agreed([&] { return read_args(plan, given, workspace, bytes); });
-  Forward(plan, args, static_cast<std::byte*>(workspace)).run();
-}
-
 }  // namespace heed::mpi
+
+void heed_mpi_attention_plan::run(const heed_attention_args* given, void* workspace,
+                                  std::size_t bytes) const {
+  const auto args = comm.agreed([&] { return read_args(*this, given, workspace, bytes); });
+  Forward(*this, args, static_cast<std::byte*>(workspace)).run();
+}

@@ -157,6 +157,8 @@ class Plan : public RankPlan {
 struct heed_mpi_attention_plan : heed::mpi::Plan {
   heed_mpi_attention_plan(MPI_Comm parent, const heed_context* given,
                           const heed_mpi_attention_desc* desc);
+  /// Computes; collective.
+  void run(const heed_attention_args* args, void* workspace, std::size_t bytes) const;
 
   std::vector<heed::mpi::Owned<heed_attention_plan>> dense;  ///< by form
 
@@ -174,6 +176,7 @@ struct heed_mpi_attention_plan : heed::mpi::Plan {
 struct heed_mpi_attention_backward_plan : heed::mpi::Plan {
   heed_mpi_attention_backward_plan(MPI_Comm parent, const heed_context* given,
                                    const heed_mpi_attention_backward_desc* desc);
+  void run(const heed_attention_backward_args* args, void* workspace, std::size_t bytes) const;
 
   std::vector<heed::mpi::Owned<heed_attention_backward_plan>> dense;  ///< by form
 
@@ -201,13 +204,3 @@ struct heed_mpi_attention_backward_plan : heed::mpi::Plan {
  private:
   void plan_workspace();
 };
-
-namespace heed::mpi {
-
-/// Computes; collective.
-void run(const heed_mpi_attention_plan& plan, const heed_attention_args* args, void* workspace,
-         std::size_t bytes);
-void run(const heed_mpi_attention_backward_plan& plan, const heed_attention_backward_args* args,
-         void* workspace, std::size_t bytes);
-
-}  // namespace heed::mpi

@@ -95,9 +95,6 @@ class Run : protected RankRun {
     return rows.data + call.keys.position * rows.layout.stride_feature *
                            static_cast<std::int64_t>(rows.element_bytes());
   }
-  /// A sink counts once: where queries are everywhere, on the first rank.
-  bool has_sinks() const { return !problem_.everywhere() || plan_.comm.rank() == 0; }
-
   /// The inputs of a call.
   heed_attention_args arguments(const Call& call) const {
     heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
@@ -120,7 +117,9 @@ class Run : protected RankRun {
     args.dropout_origin = origin_of(call);
     args.alibi_slopes = heads_of(args_.alibi_slopes);
     args.score_weights = heads_of(args_.score_weights, problem_.weights_of_head());
-    if (call.first && has_sinks()) args.sinks = heads_of(args_.sinks);
+    // A sink counts once: where queries are everywhere, on the first rank.
+    const bool counts_sinks = !problem_.everywhere() || plan_.comm.rank() == 0;
+    if (call.first && counts_sinks) args.sinks = heads_of(args_.sinks);
     return args;
   }
 

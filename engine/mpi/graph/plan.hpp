@@ -146,6 +146,8 @@ struct heed_mpi_graph_attention_plan : heed::mpi::RankPlan {
   /// Collective. Throws the same Error on all ranks.
   heed_mpi_graph_attention_plan(const heed_context* context, const heed_mpi_graph& over,
                                 const heed_graph_attention_desc* given);
+  /// Computes; collective.
+  void run(const heed_graph_attention_args* args, void* workspace, std::size_t bytes) const;
 
   std::shared_ptr<const heed::mpi::RankGraph> graph;
   const heed::mpi::Communicator& comm;  ///< the graph's
@@ -178,11 +180,3 @@ struct heed_mpi_graph_attention_plan : heed::mpi::RankPlan {
                                   heed_graph_attention_desc call, const heed_layout& data) const;
   void plan_workspace();
 };
-
-namespace heed::mpi {
-
-/// Computes; collective.
-void run(const heed_mpi_graph_attention_plan& plan, const heed_graph_attention_args* args,
-         void* workspace, std::size_t bytes);
-
-}  // namespace heed::mpi

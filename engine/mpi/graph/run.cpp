@@ -241,12 +241,12 @@ heed_graph_attention_args read_args(const Plan& plan, const heed_graph_attention
 }
 
 }  // namespace
-
-void run(const Plan& plan, const heed_graph_attention_args* given, void* workspace,
-         std::size_t bytes) {
-  const auto args = plan.comm.agreed([&] { return read_args(plan, given, workspace, bytes); });
-  compare_seeds(plan.comm, plan.desc.dropout, args);
-  Run(plan, args, static_cast<std::byte*>(workspace)).run();
-}
-
 }  // namespace heed::mpi
+
+void heed_mpi_graph_attention_plan::run(const heed_graph_attention_args* given, void* workspace,
+                                        std::size_t bytes) const {
+  using namespace heed::mpi;
+  const auto args = comm.agreed([&] { return read_args(*this, given, workspace, bytes); });
+  compare_seeds(comm, desc.dropout, args);
+  Run(*this, args, static_cast<std::byte*>(workspace)).run();
+}
