@@ -62,12 +62,6 @@ const char* Plan::strategy() const {
   return head_ranks == comm.size() ? "heads" : "grid";
 }
 
-std::int64_t Plan::query_rows() const {
-  std::int64_t rows = 0;
-  for (const Slice& slice : slices) rows += slice.queries.count;
-  return rows;
-}
-
 void Plan::plan_slices() {
   if (problems() == 0) return;
   for (const Span& span : own_.queries) {

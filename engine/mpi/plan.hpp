@@ -127,7 +127,7 @@ class Plan : public RankPlan {
     plans.push_back(make<DensePlan>(context, &desc));
     dense_bytes = std::max(dense_bytes, workspace_of(plans.back()));
   }
-  std::int64_t query_rows() const;
+  std::int64_t query_rows() const { return rows_in(own_.queries); }
   /// Takes the buffers that both passes need, as the last of the workspace.
   void lay_out(Offsets& offsets);
 
