@@ -11,8 +11,7 @@ import pytest
 import heed
 from heed.command import tune
 from heed.command.shapes import parse
-from heed.command.tune import Found, Tiles, candidates, found, halvings
-from heed.command.tuning_file import about
+from heed.command.tune import Found, Tiles, about, candidates, found, halvings
 
 SHAPE = "H4_Hkv2_L100_D16_causal"
 

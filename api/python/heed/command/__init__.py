@@ -1,15 +1,14 @@
 """The command ``heed``."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 
 import numpy as np
 
-from heed import Error
+import heed
 from heed.command import attend, bench, completion, graph, info, tune
-from heed.command.arguments import Parser, words_of
+from heed.command.arguments import Parser, add, words_of
 from heed.command.ends import FAILED, INTERRUPTED, USAGE, Failure, Misuse, interruptible, streams
 
 EXAMPLES = """\
@@ -33,7 +32,8 @@ def parser() -> Parser:
         description="Attention on CPUs.",
         epilog=EXAMPLES,
     )
-    whole.add_argument("--version", action="store_true", help="print the version and end")
+    told = "print the version and end"
+    add(whole, "--version", told, action="version", version=f"heed {heed.__version__}")
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for command in COMMANDS:
         name = command.__name__.rpartition(".")[2]
@@ -52,24 +52,15 @@ def main(given: Sequence[str] | None = None) -> int:
             whole = parser()
             completion.complete(whole)
             arguments = whole.parse_args(given)
-            name = f"heed {arguments.command}" if arguments.command else name
+            if arguments.command is None:
+                whole.print_help(sys.stderr)
+                return USAGE
+            name = f"heed {arguments.command}"
             with interruptible(name):
-                return run(arguments)
-    except (Error, Failure) as failure:
+                return int(arguments.run(arguments))
+    except (heed.Error, Failure) as failure:
         print(f"{name}: {failure}", file=sys.stderr)
         return USAGE if isinstance(failure, Misuse) else FAILED
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         return INTERRUPTED
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Runs the command that was read."""
-    if arguments.version:
-        print(f"heed {info.version()}")
-        return 0
-    if arguments.command is None:
-        parser().print_help(sys.stderr)
-        return USAGE
-    status: int = arguments.run(arguments)
-    return status

@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             files.write_text(arguments.json, json.dumps(results, indent=2) + "\n")
     if arguments.plot:
-        files.write_bytes(arguments.plot, picture(results))
+        files.write_text(arguments.plot, picture(results))
     return 0
 
 
@@ -244,7 +244,7 @@ def measured(results: dict[str, Any]) -> str:
     return f"{versions} on {where}, {how}, {results['date']}"
 
 
-def picture(results: dict[str, Any]) -> bytes:
+def picture(results: dict[str, Any]) -> str:
     """Bars, as an SVG: how many times as long PyTorch takes, or the speed of heed alone."""
     figure_of = imported("matplotlib.figure").Figure
     rows, beside = results["shapes"], "torch" in results["programs"]
@@ -278,7 +278,7 @@ def picture(results: dict[str, Any]) -> bytes:
         axes.axvline(begin, color=INK)
         axes.set_title("PyTorch" if beside else "heed", loc="left", color=COLOUR)
         axes.set_xlabel("\n".join(notes), loc="left")
-        whole = io.BytesIO()
+        whole = io.StringIO()
         how = {"bbox_inches": "tight", "transparent": True, "metadata": {"Date": None}}
         figure.savefig(whole, format="svg", **how)
     return whole.getvalue()

@@ -94,24 +94,14 @@ def write(path: str, fill: Callable[[IO[bytes]], object]) -> None:
         raise Failure(f"{path}: it cannot be written: {error.strerror or error}") from error
 
 
-def write_array(path: str, array: Array) -> None:
-    """A .npy file."""
-    write(path, lambda stream: np.lib.format.write_array(stream, array, allow_pickle=False))
-
-
-def write_arrays(path: str, arrays: dict[str, Array]) -> None:
-    """A .npz file."""
-    write(path, lambda stream: np.savez(stream, **arrays))  # type: ignore[arg-type]
-
-
 def write_results(path: str | None, results: dict[str, Array]) -> None:
     """All of them into a .npz file, out alone into any other, where one is asked for."""
     if path is None:
         return
     if path.endswith(".npz"):
-        write_arrays(path, results)
+        write(path, lambda stream: np.savez(stream, **results))  # type: ignore[arg-type]
     else:
-        write_array(path, results["out"])
+        write(path, lambda stream: np.save(stream, results["out"], allow_pickle=False))
 
 
 def told(path: str | None, results: dict[str, Array]) -> str:
@@ -128,12 +118,7 @@ def told(path: str | None, results: dict[str, Array]) -> str:
 
 def write_text(path: str, text: str) -> None:
     """UTF-8."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: str, whole: bytes) -> None:
-    """As they are."""
-    write(path, lambda stream: stream.write(whole))
+    write(path, lambda stream: stream.write(text.encode()))
 
 
 def read_lines(path: str) -> list[str]:

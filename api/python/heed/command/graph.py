@@ -119,8 +119,8 @@ def attend(arguments: argparse.Namespace, edges: Edges, features: Array) -> dict
             if getattr(arguments, name)
         }
         if edges.weights is not None:
-            bias = np.log(edges.weights).astype(real_of(features))
-            options["edge_bias"] = bias[:, None]
+            real = np.float64 if features.dtype == np.float64 else np.float32
+            options["edge_bias"] = np.log(edges.weights).astype(real)[:, None]
         options |= inputs_of(arguments, features)
         return by_name(heed.graph_attention(graph, context=context_of(arguments), **options))
 
@@ -130,11 +130,6 @@ def result_bytes(arguments: argparse.Namespace, edges: Edges, features: Array) -
     heads = arguments.heads or (features.shape[1] if features.ndim == 3 else 1)
     weights = len(edges.sources) * heads if arguments.return_weights else 0
     return 8.0 * (features.size + weights)
-
-
-def real_of(features: Array) -> Any:
-    """The type of the arithmetic."""
-    return np.float64 if features.dtype == np.float64 else np.float32
 
 
 def inputs_of(arguments: argparse.Namespace, features: Array) -> dict[str, Any]:

@@ -29,11 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, "--json", "for programs")
 
 
-def version() -> str:
-    """Of the library."""
-    return str(heed.info()["version"])
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Prints it."""
     known: dict[str, Any] = heed.info()
