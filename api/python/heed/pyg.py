@@ -284,6 +284,8 @@ class _Activated(_Fused):
     which gets them later if the caller has asked for them.
     """
 
+    _signature: inspect.Signature  # of PyTorch Geometric's forward
+    _scored_by: str  # the pair of inputs, of sources and of targets, that scores are made of
     _inputs: dict[str, Any] | None = None
     _looped: Tensor | None = None  # the edges that messages are propagated along, if they are known
 
@@ -293,13 +295,22 @@ class _Activated(_Fused):
         self._return_weights = bool(given.get("return_attention_weights"))
         self._given_edges = edge_index
         try:
-            if self.add_self_loops and self._is_plain(given):
-                rows = [len(of) for of in (x if isinstance(x, tuple) else (x,)) if of is not None]
-                self._looped = _with_loops(edge_index, min(rows))
-                edge_index = edge_index[:, :0]  # PyTorch Geometric has none to change
+            if self._is_plain(given):
+                edges = edge_index
+                if self.add_self_loops:
+                    pair = x if isinstance(x, tuple) else (x,)
+                    nodes = min(len(of) for of in pair if of is not None)
+                    edges = self._looped = _with_loops(edge_index, nodes)
+                    edge_index = edge_index[:, :0]  # PyTorch Geometric has none to change
+                if self._is_of_one_kind(x) and self._objection(edges, None, x, x, x) is None:
+                    return self._of_one_kind(x, edges)
             return super().forward(x, edge_index, *args, **kwargs)  # type: ignore[misc]
         finally:
             self._given_edges = self._inputs = self._looped = None
+
+    def _is_of_one_kind(self, x: Any) -> bool:
+        """Whether sources and targets are the same nodes, of a layer that looks at that."""
+        return False
 
     def _is_plain(self: Any, given: dict[str, Any]) -> bool:
         """Whether nothing goes with the edges, and nobody else gets to see them."""
@@ -322,13 +333,13 @@ class _Activated(_Fused):
         self._inputs = None
         reason = self._reason(edge_index, size, inputs)
         if reason is not None:
-            query, key = self._pair(inputs)
+            query, key = inputs[self._scored_by]
             _tell("PyTorch Geometric", query, key, reason)
             return super().edge_updater(edge_index, size=size, **inputs)  # type: ignore[misc]
         if self._weights_learn:
             self._weights = super().edge_updater(edge_index, size=size, **inputs)  # type: ignore[misc]
         else:
-            self._weights = self._pair(inputs)[0].detach().new_empty(0)
+            self._weights = inputs[self._scored_by][0].detach().new_empty(0)
         self._inputs = inputs
         return self._weights
 
@@ -365,7 +376,7 @@ class _Activated(_Fused):
         return super()._objection_to_dropout()
 
     def _reason(self: Any, edge_index: Any, size: Any, inputs: dict[str, Any]) -> str | None:
-        sources, targets = self._pair(inputs)
+        sources, targets = inputs[self._scored_by]
         if targets is None:
             return "targets have no features"
         if size is not None and tuple(size) != (len(sources), len(targets)):
@@ -409,24 +420,13 @@ class GATConv(_Activated, _GATConv):  # type: ignore[misc]
     """
 
     _signature = inspect.signature(_GATConv.forward)
+    _scored_by = "alpha"
     # PyTorch Geometric writes its own for classes that have none.
     edge_updater = _Activated.edge_updater
     propagate = _Activated.propagate
 
-    def forward(self: Any, x: Any, edge_index: Any, *args: Any, **kwargs: Any) -> Any:
-        """As of ``torch_geometric.nn.GATConv``."""
-        given = self._signature.bind(self, x, edge_index, *args, **kwargs).arguments
-        self._return_weights = bool(given.get("return_attention_weights"))
-        if (
-            isinstance(x, Tensor)
-            and x.dim() == 2
-            and self.lin is not None
-            and self._is_plain(given)
-        ):
-            edges = _with_loops(edge_index, len(x)) if self.add_self_loops else edge_index
-            if self._objection(edges, None, x, x, x) is None:
-                return self._of_one_kind(x, edges)
-        return super().forward(x, edge_index, *args, **kwargs)
+    def _is_of_one_kind(self: Any, x: Any) -> bool:
+        return isinstance(x, Tensor) and x.dim() == 2 and self.lin is not None
 
     def _of_one_kind(self: Any, x: Tensor, edges: Tensor) -> Tensor:
         """What PyTorch Geometric's layer computes where sources and targets are the same nodes."""
@@ -441,9 +441,6 @@ class GATConv(_Activated, _GATConv):  # type: ignore[misc]
 
     def _disagrees(self, featured: bool) -> bool:
         return False  # PyTorch Geometric uses them where both are given
-
-    def _pair(self, inputs: dict[str, Any]) -> tuple[Any, Any]:
-        return cast("tuple[Any, Any]", inputs["alpha"])
 
     def _scored(self: Any, sources: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, None]:
         if torch.compiler.is_compiling():
@@ -476,15 +473,13 @@ class GATv2Conv(_Activated, _GATv2Conv):  # type: ignore[misc]
     """
 
     _signature = inspect.signature(_GATv2Conv.forward)
+    _scored_by = "x"
     # PyTorch Geometric writes its own for classes that have none.
     edge_updater = _Activated.edge_updater
     propagate = _Activated.propagate
 
     def _disagrees(self, featured: bool) -> bool:
         return featured and self.lin_edge is None
-
-    def _pair(self, inputs: dict[str, Any]) -> tuple[Any, Any]:
-        return cast("tuple[Any, Any]", inputs["x"])
 
     def _scored(self, sources: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return targets, sources, self.att.flatten().to(_real(sources))
