@@ -138,7 +138,7 @@ class Plan(_heed.MpiPlan):
     ) -> Any:
         """Compute what ``heed.mpi.attention`` would. In C: heed_mpi_attention_plan_run."""
         given = {"query": query, "key": key, "value": value, "out": out, **tensors}
-        return _heed.run_over_ranks(self, given, partial(_agreed, self._comm))
+        return self._run(given, partial(_agreed, self._comm))
 
 
 @spelled_out(ResultOptions, see="heed.mpi.attention")
@@ -383,7 +383,7 @@ def graph_attention(
 
         _agreed(graph._comm, checked)
 
-    return _heed.graph_attention_over_ranks(graph, given, agree)
+    return graph._attention(given, agree)
 
 
 def _refuse_gradients(tensors: dict[str, Any]) -> None:

@@ -263,9 +263,12 @@ def spelled_out(options: type, see: str | None = None) -> Callable[[FunctionT], 
         signature = inspect.signature(function)
         own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         positional = [p for p in own if p.kind is not p.KEYWORD_ONLY]
+        defaults = {name: _DEFAULTS.get(name) for name in options.__annotations__}
+        for name in getattr(options, "__required_keys__"):  # noqa: B009
+            defaults[name] = inspect.Parameter.empty
         added = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_default(options, name))
-            for name in options.__annotations__
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+            for name, default in defaults.items()
         ]
         rest = [p for p in own if p.kind is p.KEYWORD_ONLY]
         keywords = sorted([*added, *rest], key=lambda p: _LAST.get(p.name, 0))
@@ -324,13 +327,6 @@ def _paragraphs(section: str) -> dict[str, str]:
 
 def _section(paragraphs: dict[str, str]) -> str:
     return "".join(f"    {name}: {text}" for name, text in paragraphs.items())
-
-
-def _default(options: type, name: str) -> Any:
-    """What a function takes for an option that is not given."""
-    if name in getattr(options, "__required_keys__"):  # noqa: B009
-        return inspect.Parameter.empty
-    return _DEFAULTS.get(name)
 
 
 def named(given: dict[str, Any]) -> dict[str, Any]:

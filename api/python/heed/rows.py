@@ -1,7 +1,7 @@
 """Operations on rows: ``heed.rotate``, ``heed.project`` and ``heed.merge``."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from heed import _heed
 from heed._heed import Context, Weights
@@ -60,6 +60,23 @@ def rotate(
         x, positions, pairs, base, features, cosines, sines, position, out, context
     )
     return turned
+
+
+def _rotary(given: Any) -> tuple[Any, ...]:
+    """The arguments of ``rotate`` that a cache is given: the pairs alone, or a dict."""
+    known = {"pairs": "halves", "base": None, "features": None, "cosines": None, "sines": None}
+    if isinstance(given, str):
+        given = {"pairs": given}
+    if not isinstance(given, dict):
+        raise TypeError(
+            'rotary must be "halves", "interleaved", a dict or None, not ' + type(given).__name__
+        )
+    for name in given:
+        if name not in known:
+            raise TypeError(
+                f"rotary has {name!r}; it may have pairs, base, features, cosines and sines"
+            )
+    return tuple((known | given).values())
 
 
 def project(

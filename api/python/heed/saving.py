@@ -31,7 +31,8 @@ def load(cache: Cache, source: Any) -> Sequence:
     with _descriptor("source", source, "read") as descriptor:
         if descriptor is not None:
             return cache.load_descriptor(descriptor)
-    start = source.tell() if _seekable(source) else None
+    seekable = getattr(source, "seekable", lambda: False)()
+    start = source.tell() if seekable else None
     sequence = cache.load(_read_all(source))
     if start is not None:
         source.seek(start + sequence.saved_bytes())
@@ -96,10 +97,6 @@ def _named(file: Any, descriptor: int) -> Iterator[None]:
     except Error as error:
         message = str(error).replace(f"descriptor {descriptor}", str(file))
         raise type(error)(message) from None
-
-
-def _seekable(file: Any) -> bool:
-    return bool(getattr(file, "seekable", lambda: False)())
 
 
 @contextmanager

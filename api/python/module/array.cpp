@@ -58,7 +58,7 @@ nb::dlpack::dtype dlpack_type(Element element) {
 
 std::int64_t Form::elements() const {
   std::int64_t product = 1;
-  for (int axis = 0; axis < axes; ++axis) product *= shape[axis];
+  for (int axis = 0; axis < axes; ++axis) product *= sizes[axis];
   return product;
 }
 
@@ -66,30 +66,20 @@ bool is_contiguous(const Form& form) {
   if (form.elements() == 0) return true;
   std::int64_t stride = 1;
   for (int axis = form.axes - 1; axis >= 0; --axis) {
-    if (form.shape[axis] > 1 && form.strides[axis] != stride) return false;
-    stride *= form.shape[axis];
+    if (form.sizes[axis] > 1 && form.strides[axis] != stride) return false;
+    stride *= form.sizes[axis];
   }
   return true;
 }
 
-bool Form::has_shape(const Shape& other) const {
-  return axes == other.axes && std::equal(shape, shape + axes, other.sizes);
-}
-
-Shape Form::sizes() const {
-  Shape all({});
-  all.axes = axes;
-  std::copy_n(shape, axes, all.sizes);
-  return all;
+bool Shape::has_shape(const Shape& other) const {
+  return axes == other.axes && std::equal(sizes, sizes + axes, other.sizes);
 }
 
 Form contiguous_form(Element element, const Shape& shape) {
-  Form form;
-  form.element = element;
-  form.axes = shape.axes;
+  Form form = {shape, element};
   std::int64_t stride = 1;
   for (int axis = form.axes - 1; axis >= 0; --axis) {
-    form.shape[axis] = shape.sizes[axis];
     form.strides[axis] = shape.sizes[axis] > 1 ? stride : 0;
     stride *= std::max<std::int64_t>(1, shape.sizes[axis]);  // as NumPy has it of no elements
   }
@@ -97,8 +87,7 @@ Form contiguous_form(Element element, const Shape& shape) {
 }
 
 bool operator==(const Form& a, const Form& b) {
-  return a.element == b.element && a.axes == b.axes &&
-         std::equal(a.shape, a.shape + a.axes, b.shape) &&
+  return a.element == b.element && a.has_shape(b) &&
          std::equal(a.strides, a.strides + a.axes, b.strides);
 }
 
@@ -133,7 +122,7 @@ std::string shape_text(const std::int64_t* shape, int axes) {
 }
 
 std::string text(const Form& form) {
-  return std::string(name_of(form.element)) + " " + shape_text(form.shape, form.axes);
+  return std::string(name_of(form.element)) + " " + shape_text(form);
 }
 
 // ---- How arrays of each kind say where their elements lie ----
@@ -218,11 +207,11 @@ Array array_at(const char* name, Element element, int axes, const Index* shape,
   Form& form = array.form;
   form.element = element;
   form.axes = axes;
-  std::copy_n(shape, form.axes, form.shape);
-  if (strides == nullptr) form = contiguous_form(element, form.sizes());
+  std::copy_n(shape, form.axes, form.sizes);
+  if (strides == nullptr) form = contiguous_form(element, form);
   const std::int64_t bytes = bytes_of(element);
   for (int axis = 0; axis < form.axes && strides != nullptr; ++axis) {
-    if (form.shape[axis] <= 1) continue;
+    if (form.sizes[axis] <= 1) continue;
     const std::int64_t stride = strides[axis] * counts;
     if (stride % bytes != 0)
       refuse("{} has a stride of {} bytes, no multiple of the {} bytes of its elements: copy it",

@@ -82,26 +82,27 @@ struct Shape {
   std::int64_t sizes[kMaxAxes] = {};
   int axes = 0;
 
+  Shape() = default;
   /// Without the first `lacking` of them.
   Shape(std::initializer_list<std::int64_t> all, int lacking = 0) {
     for (const std::int64_t size : all)
       if (lacking-- <= 0) sizes[axes++] = size;
   }
+  bool has_shape(const Shape& other) const;
 };
 
 /// What a plan is made for: everything about an array except where it lies.
-struct Form {
+struct Form : Shape {
   Element element = Element::kF32;
-  int axes = 0;
-  std::int64_t shape[kMaxAxes] = {};
   std::int64_t strides[kMaxAxes] = {};  // in elements; 0 along axes of one element
 
   /// The size of the axis that is `back` axes from the end: 1 is the last. 1 where there is none.
-  std::int64_t size(int back) const { return back <= axes ? shape[axes - back] : 1; }
-  std::int64_t stride(int back) const { return back <= axes ? strides[axes - back] : 0; }
+  std::int64_t size(int back) const { return back <= axes ? sizes[axes - back] : 1; }
+  /// The same of the stride; 0 where there is none, as for `back` 0.
+  std::int64_t stride(int back) const {
+    return 0 < back && back <= axes ? strides[axes - back] : 0;
+  }
   std::int64_t elements() const;
-  bool has_shape(const Shape& other) const;
-  Shape sizes() const;
 };
 
 bool is_contiguous(const Form& form);
@@ -142,7 +143,6 @@ void check_axes(const char* name, const Form& form, int least, int most, const c
 /// "[2, 3]" and "float32 [2, 3]", for messages.
 std::string shape_text(const std::int64_t* shape, int axes);
 inline std::string shape_text(const Shape& shape) { return shape_text(shape.sizes, shape.axes); }
-inline std::string shape_text(const Form& form) { return shape_text(form.shape, form.axes); }
 inline std::string stride_text(const Form& form) { return shape_text(form.strides, form.axes); }
 std::string text(const Form& form);
 
@@ -176,36 +176,27 @@ std::uint32_t read_word(const char* name, nb::handle from, std::initializer_list
 /// Whether it is an int, or something that counts as one, but no bool.
 bool is_integer(nb::handle from);
 
-/// Numbers side by side: in place where they lie so, else copied.
+/// Numbers side by side, or in rows that are: in place where they lie so, else copied.
 template <class T>
 struct Vector {
   const T* data = nullptr;
   std::int64_t count = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t stride = 0;  // from one row to the next
   Array array;
   std::vector<T> copy;
 };
 
-/// The same in rows [rows, columns], `stride` from one row to the next.
+/// An array of one axis or two, or a sequence, of two of sequences; T is int32_t or int64_t.
 template <class T>
-struct Table : Vector<T> {
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-  std::int64_t stride = 0;
-};
-
-/// An array of one axis, or a sequence; T is int32_t or int64_t.
-template <class T>
-Vector<T> read_vector(const char* name, nb::handle from);
+Vector<T> read_vector(const char* name, nb::handle from, int axes = 1);
 
 /// So many numbers, one for each of what `of` says; T is int32_t, float or double.
 template <class T>
 Vector<T> read_each(const char* name, nb::handle from, std::int64_t count, const char* of);
 
-/// An array of so many axes, or a sequence, of two of sequences; T is int32_t or int64_t.
-template <class T>
-Table<T> read_table(const char* name, nb::handle from, int axes = 2);
-
-/// Whether it is that, rather than an array of another number of axes or a sequence of numbers.
+/// Whether it is an array of two axes or a sequence of sequences.
 bool is_table(const char* name, nb::handle from);
 
 // ---- Rotary embedding, as heed.rotate and caches are told about it ----

@@ -39,7 +39,7 @@ struct BlockCall {
   Array query;
   Array key;
   Matrix matrices[kMatrices];
-  Bias biases[kMatrices];
+  Array biases[kMatrices];
   Reals head_weights;
 
   BlockCall() = default;
@@ -74,15 +74,7 @@ struct BlockCall {
 };
 
 /// Rows of inputs and out: [batch, rows, width], [rows, width], or packed [rows, width].
-heed_layout rows_layout(const Form& form) {
-  heed_layout layout = HEED_LAYOUT_INIT;
-  layout.dtype = dtype_of(form.element);
-  layout.reserved = HEED_STRIDES_EXPLICIT;
-  layout.stride_batch = form.stride(3);
-  layout.stride_row = form.stride(2);
-  layout.stride_feature = form.stride(1);
-  return layout;
-}
+heed_layout rows_layout(const Form& form) { return layout_by(form, 3, 0, 2, 1); }
 
 Array read_input(const char* name, nb::handle from, bool packed) {
   Array input = read_array(name, from);
@@ -136,8 +128,8 @@ void read_matrices(BlockCall& call, const Arguments& given) {
     if (matrix.data != nullptr)
       check_arithmetic(name, matrix.array.form, "query", call.heads.float64());
   }
-  call.desc.bias_dtype = read_biases(kBlockMatrices, kMatrices, call.matrices, given, call.biases);
-  place(kBlockMatrices, kMatrices, call.matrices, call.biases, &call.desc, &call.args);
+  call.desc.bias_dtype = place_with_biases(kBlockMatrices, kMatrices, call.matrices, given,
+                                           call.biases, &call.desc, &call.args);
 }
 
 void read_sizes(BlockCall& call, const Arguments& given) {
@@ -407,9 +399,9 @@ void add_gradients(Gradients& gradients, const BlockCall& call, const Arguments&
   const char* first = nullptr;
   for (int i = 0; i < kMatrices; ++i) {
     const Operand& row = kBlockMatrices[i].bias;
-    const Bias& bias = call.biases[i];
+    const Array& bias = call.biases[i];
     const nb::handle how = wanted(row, bias.data != nullptr, i);
-    const Element element = bias.data != nullptr ? bias.array.form.element : gradients.real();
+    const Element element = bias.data != nullptr ? bias.form.element : gradients.real();
     const Gradient* to = gradients.add(row, how, contiguous_form(element, {call.matrices[i].out}));
     if (to == nullptr) continue;
     if (!is_contiguous(to->form()))
@@ -459,14 +451,10 @@ nb::object multihead_backward(nb::handle arguments) {
 
 // ---- heed.project ----
 
-const Weights& weights_of(nb::handle given) {
-  if (!nb::isinstance<Weights>(given))
-    refuse_type("weights must be heed.Weights, not {}", type_text(given));
-  return *nb::inst_ptr<Weights>(given);
-}
-
 nb::object project(nb::handle x, nb::handle weights, nb::handle out, nb::handle context) {
-  const Weights& prepared = weights_of(weights);
+  if (!nb::isinstance<Weights>(weights))
+    refuse_type("weights must be heed.Weights, not {}", type_text(weights));
+  const Weights& prepared = *nb::inst_ptr<Weights>(weights);
   const heed_weights_info& info = prepared.info();
   const Array from = read_input("x", x, false);
   const Form& form = from.form;
@@ -477,7 +465,7 @@ nb::object project(nb::handle x, nb::handle weights, nb::handle out, nb::handle 
   desc.batch = form.size(3);
   desc.rows = form.size(2);
   desc.x = rows_layout(form);
-  Shape shape = form.sizes();
+  Shape shape = form;
   shape.sizes[shape.axes - 1] = info.out;
   const Output to = make_out(unless_none(out), "x", from.kind, form.element, shape);
   desc.y = rows_layout(to.array.form);

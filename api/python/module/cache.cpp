@@ -66,32 +66,13 @@ std::vector<float> copied_table(const Array& table, const heed_rotary& rotary) {
   return copy;
 }
 
-/// None, the pairs alone, or a dict of the arguments of heed.rotate.
+/// None, or what Python makes the arguments of heed.rotate of.
 void read_cache_rotary(nb::handle from, CacheDescription& description) {
   if (!from.is_valid()) return;
-  static constexpr const char* kNames[] = {"pairs", "base", "features", "cosines", "sines"};
-  nb::object given[5];
-  for (nb::object& one : given) one = nb::none();
-  given[0] = nb::str("halves");
-  if (nb::isinstance<nb::str>(from)) {
-    given[0] = nb::borrow(from);
-  } else if (nb::isinstance<nb::dict>(from)) {
-    // A list of its own: to compare names may run code of the caller's, which may change the dict.
-    for (nb::handle item : nb::borrow<nb::dict>(from).items()) {
-      const nb::object key = item[0], value = item[1];
-      const auto* const name =
-          std::find_if(std::begin(kNames), std::end(kNames),
-                       [&key](const char* known) { return key.equal(nb::str(known)); });
-      if (name == std::end(kNames))
-        refuse_type("rotary has {}; it may have pairs, base, features, cosines and sines",
-                    nb::repr(key));
-      given[name - kNames] = value;
-    }
-  } else {
-    refuse_type("rotary must be \"halves\", \"interleaved\", a dict or None, not {}",
-                type_text(from));
-  }
-  const Rotary read = read_rotary(given[0], given[1], given[2], given[3], given[4]);
+  const nb::object given = nb::module_::import_("heed.rows").attr("_rotary")(from);
+  const nb::object pairs = given[0], base = given[1], features = given[2];
+  const nb::object cosines = given[3], sines = given[4];
+  const Rotary read = read_rotary(pairs, base, features, cosines, sines);
   heed_rotary& rotary = description.desc.rotary;
   rotary = read.rotary;
   if (rotary.features > description.desc.features)
@@ -292,12 +273,6 @@ Array read_rows(const char* name, nb::handle from, std::int64_t heads, std::int6
   return rows;
 }
 
-heed_layout layout_of_rows(const Form& form) {
-  heed_layout layout = layout_of(form, false);
-  layout.stride_batch = 0;
-  return layout;
-}
-
 void append(const Sequence& sequence, const Given& given) {
   const heed_sequence name = sequence.name();
   const Cache& cache = sequence.cache();
@@ -310,8 +285,8 @@ void append(const Sequence& sequence, const Given& given) {
   if (values.form.size(2) != desc.rows)
     refuse("key is {}, value is {}; both must have the same rows", text(keys.form),
            text(values.form));
-  desc.key = layout_of_rows(keys.form);
-  desc.value = layout_of_rows(values.form);
+  desc.key = layout_by(keys.form, 0, 3, 2, 1);
+  desc.value = layout_by(values.form, 0, 3, 2, 1);
   const Vector<std::int64_t> places = cache.read_places(given, 1, desc.rows, desc);
   const double numbers = static_cast<double>(keys.form.elements() + values.form.elements());
   check(without_gil(numbers, nullptr, [&] {

@@ -100,13 +100,6 @@ void check_batch(const Call& call, const Named& tensor) {
            batch, call.batch_of, call.desc.batch);
 }
 
-/// Axes as those of a tensor, features of one element.
-Form with_feature(Form form) {
-  form.shape[form.axes] = 1;
-  form.strides[form.axes++] = 0;
-  return form;
-}
-
 /// What may be wrong where the heads of query and key do not go together, for messages.
 std::string heads_hint(const Call& call) {
   if (call.packed_queries() && !call.packed_keys() && !call.paged())
@@ -124,18 +117,22 @@ void check_needed(const char* name, nb::handle given, const char* with, bool use
 
 }  // namespace
 
-heed_layout layout_of(const Form& form, bool packed) {
+heed_layout layout_by(const Form& form, int batch, int head, int row, int feature) {
   heed_layout layout = HEED_LAYOUT_INIT;
   layout.dtype = dtype_of(form.element);
   layout.reserved = HEED_STRIDES_EXPLICIT;
-  layout.stride_batch = packed ? 0 : form.stride(4);
-  layout.stride_head = form.stride(packed ? 2 : 3);
-  layout.stride_row = form.stride(packed ? 3 : 2);
-  layout.stride_feature = form.stride(1);
+  layout.stride_batch = form.stride(batch);
+  layout.stride_head = form.stride(head);
+  layout.stride_row = form.stride(row);
+  layout.stride_feature = form.stride(feature);
   return layout;
 }
 
-heed_layout lse_layout(const Form& form) { return layout_of(with_feature(form), false); }
+heed_layout layout_of(const Form& form, bool packed) {
+  return packed ? layout_by(form, 0, 2, 3, 1) : layout_by(form, 4, 3, 2, 1);
+}
+
+heed_layout lse_layout(const Form& form) { return layout_by(form, 3, 2, 1, 0); }
 
 void set_batch(Call& call, const char* name, std::int64_t batch) {
   if (call.batch_of != nullptr && call.desc.batch != batch)
@@ -190,7 +187,7 @@ void read_lengths(Call& call, const Arguments& given) {
       read_offsets(call, "cu_seqlens_k", given.cu_seqlens_k, call.cu_seqlens_k);
   if (given.block_table.is_valid()) {
     if (call.packed_keys()) refuse("block_table and cu_seqlens_k cannot both say where keys are");
-    call.block_table = read_table<std::int32_t>("block_table", given.block_table);
+    call.block_table = read_vector<std::int32_t>("block_table", given.block_table, 2);
     set_batch(call, "block_table", call.block_table.rows);
     call.args.block_table = call.block_table.data;
   }
@@ -530,12 +527,12 @@ const float* read_scales(const char* name, const char* of, const Array& tensor, 
   }
   per_row = read_array(name, from);
   const Form& given = per_row.form;
-  Shape rows = tensor.form.sizes();
+  Shape rows = tensor.form;
   --rows.axes;
   if (given.element != Element::kF32 || !given.has_shape(rows))
     refuse("{} is {}; it must be float32 {}, a number for each row of {}", name, text(given),
            shape_text(rows), of);
-  layout = layout_of(with_feature(given), packed);
+  layout = packed ? layout_by(given, 0, 1, 2, 0) : lse_layout(given);
   return static_cast<const float*>(address_of(per_row));
 }
 

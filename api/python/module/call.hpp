@@ -116,7 +116,7 @@ struct Call {
 #undef HEED_MEMBER
   Vector<std::int32_t> cu_seqlens_q;
   Vector<std::int32_t> cu_seqlens_k;
-  Table<std::int32_t> block_table;
+  Vector<std::int32_t> block_table;
   Vector<std::int64_t> weight_rows;
   ScoreFunction score_function;
   Outputs outputs;
@@ -205,8 +205,12 @@ const void* read_reals(const char* name, nb::handle from, bool float64, std::int
 /// The layout of a mask or bias, which broadcasts to [batch, heads, rows, keys].
 heed_score_layout score_layout(const char* name, const Form& form, const Call& call);
 
-/// A layout of [batch, head, row, feature], axes that there are none of being of one element; or
-/// of [row, head, feature].
+/// A layout whose axes are so many from the end of those of an array; 0: it has none, or they do
+/// not count.
+heed_layout layout_by(const Form& form, int batch, int head, int row, int feature);
+
+/// Of [batch, head, row, feature], axes that there are none of being of one element; or of
+/// [row, head, feature].
 heed_layout layout_of(const Form& form, bool packed);
 
 /// Of [batch, heads, rows], also where out is packed: [heads, rows].

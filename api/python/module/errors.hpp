@@ -41,12 +41,6 @@ template <class... Said>
   raise_error("ArgumentError", format, {words...});
 }
 
-/// Raises heed.OutOfMemoryError, a MemoryError.
-template <class... Said>
-[[noreturn]] void refuse_memory(const char* format, const Said&... words) {
-  raise_error("OutOfMemoryError", format, {words...});
-}
-
 /// Raises heed.UnsupportedError, a NotImplementedError.
 template <class... Said>
 [[noreturn]] void refuse_unsupported(const char* format, const Said&... words) {

@@ -1,14 +1,6 @@
 #include "api/python/module/gradients.hpp"
 
-#include "api/python/module/signature.hpp"
-
 namespace heed::python {
-
-bool is_wanted(const char* name, nb::handle wanted) {
-  if (const std::optional<bool> given = truth(wanted)) return *given;
-  if (PyLong_Check(wanted.ptr()) == 0) return true;
-  refuse_type("{} must be True, False or an array to write to, not {}", name, nb::repr(wanted));
-}
 
 Gradients::Gradients(const Arguments& given, const char* like, const Kind& kind, Element element,
                      void* desc, void* args)
@@ -55,20 +47,24 @@ Array Gradients::read_like_lse(const char* name, nb::handle from, const Shape& s
 nb::handle Gradients::wanted(const Operand& operand, bool by_default) const {
   const nb::handle wanted = given_.*operand.wanted;
   if (!wanted.is_valid()) return by_default ? nb::handle(Py_True) : nb::handle();
-  if (!is_wanted(operand.gradient, wanted)) return {};
-  return truth(wanted) ? nb::handle(Py_True) : wanted;
+  if (const std::optional<bool> given = truth(wanted))
+    return *given ? nb::handle(Py_True) : nb::handle();
+  if (PyLong_Check(wanted.ptr()) != 0)
+    refuse_type("{} must be True, False or an array to write to, not {}", operand.gradient,
+                nb::repr(wanted));
+  return wanted;
 }
 
 Gradient& Gradients::make(const char* name, nb::handle wanted, const Form& form, bool zeroed) {
   Gradient& gradient = arrays_.emplace_back();
   if (!wanted.is_valid()) return gradient;
   if (wanted.ptr() == Py_True) {
-    gradient.output = make_array(kind_, form.element, form.sizes(), accumulates_ || zeroed);
+    gradient.output = make_array(kind_, form.element, form, accumulates_ || zeroed);
     return gradient;
   }
   gradient.output = {nb::borrow(wanted), read_output(name, wanted), true};
   const Form& own = gradient.output.array.form;
-  if (!own.has_shape(form.sizes()))
+  if (!own.has_shape(form))
     refuse("{} has shape {}; the gradient has {}", name, shape_text(own), shape_text(form));
   return gradient;
 }
@@ -86,7 +82,7 @@ const Gradient* Gradients::add(const Operand& operand, nb::handle wanted, const 
 void Gradients::write_wide(const Operand& operand) {
   Gradient& gradient = arrays_.back();
   if (bytes_of(gradient.form().element) >= bytes_of(real())) return;
-  gradient.full = make_array(kind_, real(), gradient.form().sizes(), accumulates_);
+  gradient.full = make_array(kind_, real(), gradient.form(), accumulates_);
   set_member(args_, operand.grad_data, gradient.data());
 }
 
@@ -120,11 +116,8 @@ void Gradients::add_bias(const Operand& operand, const Call& call) {
   if (how.is_valid() &&
       call.desc.bias.dtype == HEED_DTYPE_DEFAULT)  // of no elements it has no address
     refuse("grad_bias is wanted, but neither bias nor a floating attn_mask is given");
-  const Gradient& gradient = make(operand.gradient, how, call.bias.form, false);
-  if (!how.is_valid()) return;
-  check_floating(operand.gradient, gradient.form());
-  set_member(args_, operand.grad_data, gradient.data());
-  set_layout(operand, score_layout(operand.gradient, gradient.form(), call));
+  if (const Gradient* const to = add(operand, how, call.bias.form, false, true))
+    set_layout(operand, score_layout(operand.gradient, to->form(), call));
 }
 
 void Gradients::add_given(const Operand& operand, const void* given, std::int64_t count) {

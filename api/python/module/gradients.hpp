@@ -23,9 +23,6 @@ struct Gradient {
   void* data() const { return written().data(); }
 };
 
-/// Whether a gradient is wanted: True, False or an array to write to.
-bool is_wanted(const char* name, nb::handle wanted);
-
 /// What a call of gradients gives back, in the order in which they are added here; each says in the
 /// structs of C where it is written.
 class Gradients {

@@ -132,11 +132,12 @@ namespace {
 
 /// Of rows over nodes or edges.
 heed_layout layout_over(const Form& form) {
-  heed_layout layout = layout_of(form, true);
-  if (form.axes == 3) return layout;
-  layout.stride_row = form.stride(2);
-  layout.stride_head = 0;
-  return layout;
+  return form.axes == 3 ? layout_of(form, true) : layout_by(form, 0, 0, 2, 1);
+}
+
+/// Of numbers over nodes or edges: [rows, heads] or [rows].
+heed_layout heads_layout(const Form& form) {
+  return layout_by(form, 0, form.axes - 1, form.axes, 0);
 }
 
 heed_layout layout_of(int tensor, const Form& form) {
@@ -197,7 +198,7 @@ void read_tensors(GraphCall& call, const Arguments& given) {
       call.float64 = form.element == Element::kF64;
     }
     if (i != GraphCall::kEdgeBias) check_arithmetic(operand.name, form, like, call.float64);
-    if (form.shape[0] != rows[row.rows].first)
+    if (form.sizes[0] != rows[row.rows].first)
       refuse("{} is {}; it must have a row for each of the {} {}", operand.name, text(form),
              rows[row.rows].first, rows[row.rows].second);
     if (form.axes > 1) check_features(operand.name, form);
@@ -225,7 +226,7 @@ void read_matrices(GraphCall& call, const Arguments& given) {
     const Form& form = matrix.array.form;
     if (matrix.data != nullptr)
       check_arithmetic(row.name, form, of_edges ? "edge_data" : call.like_name(), call.float64);
-    if (apart && form.shape[0] != call.info.nodes)
+    if (apart && form.sizes[0] != call.info.nodes)
       refuse("{} is {}; it must have a matrix for each of the {} nodes", row.name, text(form),
              call.info.nodes);
     if (apart) matrix.in = form.size(2);
@@ -237,12 +238,11 @@ void read_matrices(GraphCall& call, const Arguments& given) {
     if ((given.*bias.given).is_valid())
       refuse("{} is given; only matrices that all nodes share have biases", bias.name);
   }
-  call.desc.bias_dtype =
-      read_biases(GraphCall::kMatrixRows, GraphCall::kMatrices, call.matrices, given, call.biases);
   if (edges && !given.w_edge_key.is_valid() && !given.w_edge_value.is_valid())
     refuse_type("edge_data is given without w_edge_key or w_edge_value");
-  place(GraphCall::kMatrixRows, GraphCall::kMatrices, call.matrices, call.biases, &call.desc,
-        &call.args);
+  call.desc.bias_dtype =
+      place_with_biases(GraphCall::kMatrixRows, GraphCall::kMatrices, call.matrices, given,
+                        call.biases, &call.desc, &call.args);
   if (per_node && call.info.nodes == 0)
     call.args.w_query = call.args.w_key = call.args.w_value = nullptr;
 }
@@ -304,14 +304,6 @@ void read_settings(GraphCall& call, const Arguments& given) {
 }
 
 }  // namespace
-
-heed_layout heads_layout(const Form& form) {
-  heed_layout layout = layout_over(form);
-  layout.stride_row = form.strides[0];
-  layout.stride_head = form.axes == 2 ? form.strides[1] : 0;
-  layout.stride_feature = 0;
-  return layout;
-}
 
 void GraphCall::read(const Arguments& given) {
   if (!given.graph.is_valid() || !nb::isinstance<Graph>(given.graph))

@@ -82,7 +82,7 @@ struct GraphCall {
   bool float64 = false;
   Array tensors[kTensors];
   Matrix matrices[kMatrices];
-  Bias biases[kMatrices];
+  Array biases[kMatrices];
   Reals head_weights, score_weights;
   Outputs outputs;
 
@@ -121,8 +121,5 @@ struct GraphCall {
     refuse("biases are of another type than those that the plan was made with");
   }
 };
-
-/// Of numbers over nodes or edges: [rows, heads] or [rows].
-heed_layout heads_layout(const Form& form);
 
 }  // namespace heed::python

@@ -1,6 +1,6 @@
 // heed._heed: heed.h for the package heed; and what this build can do here, for heed.info.
+#include "api/python/module/arguments.hpp"
 #include "api/python/module/array.hpp"
-#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 namespace {
@@ -10,25 +10,17 @@ nb::dict isas() {
   for (std::size_t i = 0; i < heed_isa_count(); ++i) {
     heed_isa_info info = HEED_ISA_INFO_INIT;
     check(heed_isa_get(i, &info));
-    nb::dict one;
-    one["usable"] = info.usable != 0;
-    one["lanes"] = info.lanes;
-    one["panel"] = info.panel;
-    all[info.name] = one;
+    all[info.name] = dict_of("usable", info.usable != 0, "lanes", info.lanes, "panel", info.panel);
   }
   return all;
 }
 
-nb::list executors() {
-  nb::list all;
-  for (std::size_t i = 0; i < heed_executor_count(); ++i) all.append(heed_executor_name(i));
-  return all;
-}
-
-nb::list products() {
-  nb::list all;
-  for (std::size_t i = 0; i < heed_product_count(); ++i) all.append(heed_product_name(i));
-  return all;
+/// What was compiled in, in the words of heed.info.
+nb::dict built() {
+  nb::list executors, products;
+  for (std::size_t i = 0; i < heed_executor_count(); ++i) executors.append(heed_executor_name(i));
+  for (std::size_t i = 0; i < heed_product_count(); ++i) products.append(heed_product_name(i));
+  return dict_of("isas", isas(), "executors", executors, "products", products);
 }
 
 /// How heed sees an array, for tests: nothing is copied.
@@ -39,13 +31,9 @@ nb::dict seen(nb::handle array) {
     for (int axis = 0; axis < read.form.axes; ++axis) all.append(of[axis]);
     return nb::tuple(all);
   };
-  nb::dict said;
-  said["address"] = reinterpret_cast<std::uintptr_t>(read.data);
-  said["dtype"] = name_of(read.form.element);
-  said["shape"] = numbers(read.form.shape);
-  said["strides"] = numbers(read.form.strides);
-  said["writable"] = read.writable;
-  return said;
+  return dict_of("address", reinterpret_cast<std::uintptr_t>(read.data), "dtype",
+                 name_of(read.form.element), "shape", numbers(read.form.sizes), "strides",
+                 numbers(read.form.strides), "writable", read.writable);
 }
 
 /// The compiler, for reports of problems.
@@ -76,7 +64,5 @@ NB_MODULE(_heed, module) {
   module.attr("version") = heed_version_string();
   module.attr("compiler") = kCompiler;
   internal(module, "def seen(array: object) -> dict[str, typing.Any]", &seen);
-  internal(module, "def isas() -> dict[str, dict[str, int]]", &isas);
-  internal(module, "def executors() -> list[str]", &executors);
-  internal(module, "def products() -> list[str]", &products);
+  internal(module, "def built() -> dict[str, typing.Any]", &built);
 }

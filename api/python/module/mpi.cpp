@@ -302,7 +302,7 @@ class MpiPlan {
     Arguments given;
     Call call;
     Vector<std::int32_t> key_lengths;  // of sequences, in a packed batch
-    std::unique_ptr<Workspace> workspace;
+    Workspaces::Workspace workspace;
     agreed(agree, [&] {
       check_there();
       given = read_arguments("Plan.__call__", arguments, kOfAttention, kOptions | kOut);
@@ -313,9 +313,9 @@ class MpiPlan {
         key_lengths = read_each<std::int32_t>("key_lengths", lengths, sequences_, "sequences");
         call.args.key_lengths = key_lengths.data;
       }
-      workspace.reset(new Workspace(workspaces_.take()));
+      workspace = workspaces_.take();
     });
-    library_.call(library_.heed_mpi_attention_plan_run, plan_, &call.args, workspace->get(),
+    library_.call(library_.heed_mpi_attention_plan_run, plan_, &call.args, workspace.get(),
                   workspaces_.bytes());
     return call.result(given);
   }
@@ -416,13 +416,6 @@ nb::object gradients_of(MpiPart& part, const MpiLibrary& library, const nb::tupl
 
 // ---- Graphs over ranks, and attention over them ----
 
-/// A path as C has it.
-nb::object file_name(nb::handle path) {
-  PyObject* name = nullptr;
-  if (PyUnicode_FSConverter(path.ptr(), &name) == 0) throw nb::python_error();
-  return nb::steal(name);
-}
-
 class MpiGraph {
  public:
   /// Of the edges that a rank brings, or a file; collective.
@@ -438,8 +431,10 @@ class MpiGraph {
       if (!path.is_none()) {
         if (nb::len(sources) + nb::len(destinations) > 0)
           refuse("sources and destinations are given beside path");
-        name = file_name(path);
-        desc.path = PyBytes_AsString(name.ptr());
+        PyObject* converted = nullptr;
+        if (PyUnicode_FSConverter(path.ptr(), &converted) == 0) throw nb::python_error();
+        name = nb::steal(converted);
+        desc.path = PyBytes_AsString(converted);
       } else {
         if (nodes.is_none()) refuse("nodes is None; without a path it must be given");
         indices = read_edges(sources, destinations);
@@ -541,14 +536,6 @@ class MpiGraph {
   heed_mpi_graph_info info_ = HEED_MPI_GRAPH_INFO_INIT;
 };
 
-nb::object run_over_ranks(const MpiPlan& plan, nb::handle arguments, nb::handle agree) {
-  return plan.run(arguments, agree);
-}
-
-nb::object graph_attention(const MpiGraph& graph, nb::handle arguments, nb::handle agree) {
-  return graph.attention(arguments, agree);
-}
-
 /// What is freed, collectively, at the end of a with statement.
 template <class Type>
 void bind_freed(nb::class_<Type>& type) {
@@ -599,6 +586,8 @@ void bind_mpi(nb::module_& module) {
            nb::sig("def __init__(self, library: MpiLibrary, over: tuple[int, int], agree: object, "
                    "sources: object, destinations: object, path: object, nodes: object, "
                    "owners: object, duplicates: object, context: Context | None, /) -> None"))
+      .def("_attention", &MpiGraph::attention,
+           nb::sig("def _attention(self, arguments: object, agree: object, /) -> typing.Any"))
       .def("describe", &MpiGraph::describe, nb::sig("def describe(self) -> dict[str, int]"),
            "What this rank has of it: nodes and edges of all ranks; of this one own_nodes, "
            "own_given, what arrays over edges have rows for, own_edges that count, inner_nodes "
@@ -618,6 +607,8 @@ void bind_mpi(nb::module_& module) {
   plan.def(nb::init<const MpiLibrary&, const nb::tuple&, const MpiPart&>(), nb::keep_alive<1, 2>(),
            nb::sig("def __init__(self, library: MpiLibrary, over: tuple[int, int], "
                    "part: MpiPart, /) -> None"))
+      .def("_run", &MpiPlan::run,
+           nb::sig("def _run(self, arguments: object, agree: object, /) -> typing.Any"))
       .def("describe", &MpiPlan::describe, nb::sig("def describe(self) -> dict[str, object]"),
            "How it computes: strategy (\"ring\", \"heads\", \"grid\" or \"everywhere\"), ranks, "
            "rank, head_ranks that share heads, rounds, flops, bytes that this rank sends in a "
@@ -630,13 +621,6 @@ void bind_mpi(nb::module_& module) {
            "Seconds that the latest call took on this rank: run, from call to return; compute and "
            "wait, of those. All 0 before the first call. In C: heed_mpi_attention_plan_times.");
   bind_freed(plan);
-  internal(module,
-           "def run_over_ranks(plan: MpiPlan, arguments: object, agree: object) -> typing.Any",
-           &run_over_ranks);
-  internal(module,
-           "def graph_attention_over_ranks(graph: MpiGraph, arguments: object, agree: object) -> "
-           "typing.Any",
-           &graph_attention);
 }
 
 }  // namespace heed::python

@@ -125,7 +125,7 @@ void append(const char* name, const Array& from, std::vector<T>& to) {
 
 /// Of a sequence of sequences.
 template <class T>
-void append_rows(const char* name, const nb::list& rows, Table<T>& to) {
+void append_rows(const char* name, const nb::list& rows, Vector<T>& to) {
   for (nb::handle row : rows) {
     if (!is_sequence(row))
       refuse_type("{} must be an array, or a sequence of rows, not of {}", name, type_text(row));
@@ -232,8 +232,8 @@ bool flag(const char* name, nb::handle from) {
 }
 
 template <class T>
-Table<T> read_table(const char* name, nb::handle from, int axes) {
-  Table<T> table;
+Vector<T> read_vector(const char* name, nb::handle from, int axes) {
+  Vector<T> table;
   bool lies = false;
   if (!is_sequence(from)) {
     table.array = read_array(name, from);
@@ -261,14 +261,6 @@ Table<T> read_table(const char* name, nb::handle from, int axes) {
   return table;
 }
 
-template Table<std::int32_t> read_table(const char*, nb::handle, int);
-template Table<std::int64_t> read_table(const char*, nb::handle, int);
-
-template <class T>
-Vector<T> read_vector(const char* name, nb::handle from) {
-  return read_table<T>(name, from, 1);
-}
-
 template <class T>
 Vector<T> read_each(const char* name, nb::handle from, std::int64_t count, const char* of) {
   Vector<T> vector = read_vector<T>(name, from);
@@ -278,8 +270,8 @@ Vector<T> read_each(const char* name, nb::handle from, std::int64_t count, const
   return vector;
 }
 
-template Vector<std::int32_t> read_vector(const char*, nb::handle);
-template Vector<std::int64_t> read_vector(const char*, nb::handle);
+template Vector<std::int32_t> read_vector(const char*, nb::handle, int);
+template Vector<std::int64_t> read_vector(const char*, nb::handle, int);
 template Vector<std::int32_t> read_each(const char*, nb::handle, std::int64_t, const char*);
 template Vector<float> read_each(const char*, nb::handle, std::int64_t, const char*);
 template Vector<double> read_each(const char*, nb::handle, std::int64_t, const char*);

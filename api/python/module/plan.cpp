@@ -57,20 +57,7 @@ std::uint32_t read_precision(const char* given) {
          std::string(given).substr(0, 40));
 }
 
-void make_context(Context* self, const Given& given) {
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.threads = natural(given, "threads");
-  options.isa = word(given, "isa");
-  options.executor_name = word(given, "executor");
-  options.product = word(given, "product");
-  options.tile_q = natural(given, "tile_q");
-  options.tile_kv = natural(given, "tile_kv");
-  options.tuning_file = word(given, "tuning_file");
-  options.precision = read_precision(word(given, "precision"));
-  if (given["check"].is_valid())
-    options.check = flag("check", given["check"]) ? HEED_CHECK_ON : HEED_CHECK_OFF;
-  new (self) Context(options);
-}
+void make_context(Context* self, const Given& given) { new (self) Context(given); }
 
 void set_threads(const Given& given) {
   nb::object made = nb::type<Context>()(nb::arg("threads") = given.values()[0]);
@@ -94,6 +81,20 @@ nb::dict description(const Context& context) {
 
 const char* name_of_precision(std::uint32_t precision) {
   return kPrecisions[precision - HEED_PRECISION_EXACT];
+}
+
+Context::Context(const Given& given) : given_(given.values()) {
+  options_.threads = natural(given, "threads");
+  options_.isa = word(given, "isa");
+  options_.executor_name = word(given, "executor");
+  options_.product = word(given, "product");
+  options_.tile_q = natural(given, "tile_q");
+  options_.tile_kv = natural(given, "tile_kv");
+  options_.tuning_file = word(given, "tuning_file");
+  options_.precision = read_precision(word(given, "precision"));
+  if (given["check"].is_valid())
+    options_.check = flag("check", given["check"]) ? HEED_CHECK_ON : HEED_CHECK_OFF;
+  check(heed_context_create(&options_, &context_));
 }
 
 heed_context_info Context::info() const {
@@ -153,8 +154,6 @@ In C: heed_context_create.)");
 
 // ---- Plans ----
 
-Workspace::~Workspace() { from_.give_back(memory_); }
-
 Workspaces::~Workspaces() {
   for (auto& spare : spare_) std::free(spare.load());
 }
@@ -163,15 +162,16 @@ void* aligned_memory(std::size_t bytes, const char* of) {
   constexpr std::size_t kAlignment = HEED_WORKSPACE_ALIGNMENT;
   void* const memory =
       std::aligned_alloc(kAlignment, (bytes + kAlignment) / kAlignment * kAlignment);
-  if (memory == nullptr) refuse_memory("there is no memory for {} of {} bytes", of, bytes);
+  if (memory == nullptr)
+    raise_error("OutOfMemoryError", "there is no memory for {} of {} bytes", {of, bytes});
   return memory;
 }
 
-Workspace Workspaces::take() {
+Workspaces::Workspace Workspaces::take() {
   for (auto& spare : spare_)
     if (void* memory = spare.exchange(nullptr, std::memory_order_acquire); memory != nullptr)
-      return {*this, memory};
-  return {*this, aligned_memory(bytes_, "a workspace")};
+      return {memory, {this}};
+  return {aligned_memory(bytes_, "a workspace"), {this}};
 }
 
 void Workspaces::give_back(void* memory) {

@@ -6,9 +6,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
-#include <list>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/python/module/call.hpp"
 
@@ -18,11 +19,7 @@ namespace heed::python {
 
 class Context {
  public:
-  explicit Context(const heed_context_options& options) : options_(options) {
-    check(heed_context_create(&options, &context_));
-    keep(options_.isa), keep(options_.executor_name), keep(options_.product);
-    keep(options_.tuning_file);
-  }
+  explicit Context(const Given& given);
   ~Context() { heed_context_destroy(context_); }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -33,13 +30,8 @@ class Context {
   heed_context_info info() const;
 
  private:
-  /// A copy of the caller's text.
-  void keep(const char*& text) {
-    if (text != nullptr) text = texts_.emplace_back(text).c_str();
-  }
-
-  heed_context_options options_;
-  std::list<std::string> texts_;
+  std::vector<nb::object> given_;  // options point into texts of these
+  heed_context_options options_ = HEED_CONTEXT_OPTIONS_INIT;
   heed_context* context_ = nullptr;
 };
 
@@ -81,26 +73,16 @@ void run_in(nb::handle context, double flops, const ScoreFunction* scores, Compu
 
 // ---- Memory that runs of a plan need, kept for the next ones ----
 
-class Workspaces;
-
-/// A workspace for the time of a run.
-class Workspace {
- public:
-  Workspace(Workspaces& from, void* memory) : from_(from), memory_(memory) {}
-  ~Workspace();
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-
-  void* get() const { return memory_; }
-
- private:
-  Workspaces& from_;
-  void* memory_;
-};
-
 /// As many workspaces as there are runs at once. Without a lock, which a fork could leave taken.
 class Workspaces {
  public:
+  struct GiveBack {
+    Workspaces* to = nullptr;
+    void operator()(void* memory) const { to->give_back(memory); }
+  };
+  /// One for the time of a run.
+  using Workspace = std::unique_ptr<void, GiveBack>;
+
   explicit Workspaces(std::size_t bytes) : bytes_(bytes) {}
   ~Workspaces();
   Workspaces(const Workspaces&) = delete;
@@ -109,9 +91,10 @@ class Workspaces {
   std::size_t bytes() const { return bytes_; }
   /// Raises heed.OutOfMemoryError where there is none.
   Workspace take();
-  void give_back(void* memory);
 
  private:
+  void give_back(void* memory);
+
   std::size_t bytes_;
   std::array<std::atomic<void*>, 8> spare_ = {};
 };
@@ -200,7 +183,7 @@ class CPlan<kDestroy, kDescribe, kRun> {
 
   /// Raises what C refuses, but not yet what a score function raised.
   void run(const Args& args, double flops, const ScoreFunction* scores) const {
-    const Workspace workspace = workspaces_.take();
+    const Workspaces::Workspace workspace = workspaces_.take();
     check(without_gil(flops, scores,
                       [&] { return kRun(plan_, &args, workspace.get(), workspaces_.bytes()); }));
   }

@@ -5,12 +5,87 @@
 #include <vector>
 
 #include "api/python/module/plan.hpp"
-#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 
-// ---- heed.merge ----
+// ---- Rotary embedding, as heed.rotate and caches are told about it ----
+
 namespace {
+
+Array read_angles(const char* name, nb::handle from) {
+  Array table = read_array(name, from);
+  const Form& form = table.form;
+  if (form.element != Element::kF32 || form.axes != 2 || form.size(1) == 0 ||
+      (form.size(1) > 1 && form.stride(1) != 1))
+    refuse(
+        "{} is {} with strides {}; it must be float32 [positions, pairs], with pairs side by side",
+        name, text(form), stride_text(form));
+  return table;
+}
+
+}  // namespace
+
+Vector<std::int64_t> read_positions(nb::handle from, std::int64_t batch, std::int64_t rows) {
+  const int axes = is_table("positions", from) ? 2 : 1;
+  Vector<std::int64_t> given = read_vector<std::int64_t>("positions", from, axes);
+  const std::int64_t shape[] = {given.rows, given.columns};
+  if (given.columns != rows || (given.rows != batch && given.rows != 1))
+    refuse("positions has shape {}; it must have [{}] or [{}, {}]: a position for each row",
+           shape_text(shape + 2 - axes, axes), rows, batch, rows);
+  given.count = batch * rows;
+  const bool one = given.rows == 1;
+  if (one ? batch == 1 : given.stride == rows) return given;
+  std::vector<std::int64_t> copy;
+  for (std::int64_t b = 0; b < batch; ++b) {
+    const std::int64_t* const row = given.data + (one ? 0 : b * given.stride);
+    copy.insert(copy.end(), row, row + rows);
+  }
+  given.copy = std::move(copy);
+  given.data = given.copy.data();
+  return given;
+}
+
+Rotary read_rotary(nb::handle pairs, nb::handle base, nb::handle features, nb::handle cosines,
+                   nb::handle sines) {
+  Rotary rotary;
+  heed_rotary& read = rotary.rotary;
+  read.pairs = HEED_ROTARY_HALVES + read_word("pairs", pairs, {"halves", "interleaved"});
+  if (!features.is_none()) {
+    read.features = integer("features", features);
+    if (read.features < 2 || read.features % 2 != 0)
+      refuse("features is {}; it must be even, at least 2", read.features);
+  }
+  if (cosines.is_none() != sines.is_none())
+    refuse("{} is given without {}", cosines.is_none() ? "sines" : "cosines",
+           cosines.is_none() ? "cosines" : "sines");
+  if (cosines.is_none()) {
+    if (base.is_none()) return rotary;
+    read.base = number("base", base);
+    if (!(read.base >= 1e-256 && read.base <= std::numeric_limits<double>::max()))
+      refuse("base is {}; it must be finite and at least 1e-256", read.base);
+    return rotary;
+  }
+  if (!base.is_none()) refuse("base is given beside cosines and sines, which say the angles");
+  rotary.cosines = read_angles("cosines", cosines);
+  rotary.sines = read_angles("sines", sines);
+  const Form& form = rotary.cosines.form;
+  if (form != rotary.sines.form)
+    refuse("cosines is {} with strides {}, sines {} with strides {}; they must be alike",
+           text(form), stride_text(form), text(rotary.sines.form), stride_text(rotary.sines.form));
+  if (read.features == 0) read.features = 2 * form.size(1);
+  if (read.features != 2 * form.size(1))
+    refuse("cosines has {} pairs; features, {}, are {} pairs", form.size(1), read.features,
+           read.features / 2);
+  read.cosines = static_cast<const float*>(rotary.cosines.data);
+  read.sines = static_cast<const float*>(rotary.sines.data);
+  read.table_rows = form.size(2);
+  read.table_stride = form.size(2) > 1 ? form.stride(2) : form.size(1);
+  return rotary;
+}
+
+namespace {
+
+// ---- heed.merge ----
 
 /// A result and its log-sum-exp: of a part, or of all.
 struct Pair {
@@ -29,7 +104,7 @@ Pair read_pair(const std::string& name, nb::handle from, Array (*read)(const cha
 
 /// What lse looks like beside out: [.., heads, rows], also where out is packed [rows, heads, ..].
 Shape lse_shape(const Form& out, bool packed) {
-  Shape shape = out.sizes();
+  Shape shape = out;
   --shape.axes;
   if (packed) std::swap(shape.sizes[0], shape.sizes[1]);
   return shape;
@@ -79,12 +154,12 @@ std::vector<Pair> read_parts(nb::handle given, bool packed) {
 /// Where results go: the caller's pair, which `given` is, or new arrays.
 Pair make_merged(nb::handle given, const Array& out, const Array& lse, bool packed) {
   if (given.is_none())
-    return {make_array(out.kind, out.form.element, out.form.sizes()),
+    return {make_array(out.kind, out.form.element, out.form),
             make_array(lse.kind, lse.form.element, lse_shape(out.form, packed))};
   Pair to = read_pair("out", given, &read_output);
   check_shapes("out", to, packed);
   const Form& form = to.out.array.form;
-  if (!form.has_shape(out.form.sizes()))
+  if (!form.has_shape(out.form))
     refuse("out[0] has shape {}; the parts have {}", shape_text(form), shape_text(out.form));
   return to;
 }
@@ -118,84 +193,7 @@ nb::object merge(nb::handle given, nb::handle out, nb::handle packed_flag, nb::h
                         to.lse.handed(parts[0].lse.array.kind, parts[0].lse.object));
 }
 
-}  // namespace
-
 // ---- heed.rotate ----
-
-namespace {
-
-Array read_angles(const char* name, nb::handle from) {
-  Array table = read_array(name, from);
-  const Form& form = table.form;
-  if (form.element != Element::kF32 || form.axes != 2 || form.size(1) == 0 ||
-      (form.size(1) > 1 && form.stride(1) != 1))
-    refuse(
-        "{} is {} with strides {}; it must be float32 [positions, pairs], with pairs side by side",
-        name, text(form), stride_text(form));
-  return table;
-}
-
-}  // namespace
-
-Vector<std::int64_t> read_positions(nb::handle from, std::int64_t batch, std::int64_t rows) {
-  const int axes = is_table("positions", from) ? 2 : 1;
-  Table<std::int64_t> given = read_table<std::int64_t>("positions", from, axes);
-  const std::int64_t shape[] = {given.rows, given.columns};
-  if (given.columns != rows || (given.rows != batch && given.rows != 1))
-    refuse("positions has shape {}; it must have [{}] or [{}, {}]: a position for each row",
-           shape_text(shape + 2 - axes, axes), rows, batch, rows);
-  given.count = batch * rows;
-  const bool one = given.rows == 1;
-  if (one ? batch == 1 : given.stride == rows) return Vector<std::int64_t>(std::move(given));
-  std::vector<std::int64_t> copy;
-  for (std::int64_t b = 0; b < batch; ++b) {
-    const std::int64_t* const row = given.data + (one ? 0 : b * given.stride);
-    copy.insert(copy.end(), row, row + rows);
-  }
-  given.copy = std::move(copy);
-  given.data = given.copy.data();
-  return Vector<std::int64_t>(std::move(given));
-}
-
-Rotary read_rotary(nb::handle pairs, nb::handle base, nb::handle features, nb::handle cosines,
-                   nb::handle sines) {
-  Rotary rotary;
-  heed_rotary& read = rotary.rotary;
-  read.pairs = HEED_ROTARY_HALVES + read_word("pairs", pairs, {"halves", "interleaved"});
-  if (!features.is_none()) {
-    read.features = integer("features", features);
-    if (read.features < 2 || read.features % 2 != 0)
-      refuse("features is {}; it must be even, at least 2", read.features);
-  }
-  if (cosines.is_none() != sines.is_none())
-    refuse("{} is given without {}", cosines.is_none() ? "sines" : "cosines",
-           cosines.is_none() ? "cosines" : "sines");
-  if (cosines.is_none()) {
-    if (base.is_none()) return rotary;
-    read.base = number("base", base);
-    if (!(read.base >= 1e-256 && read.base <= std::numeric_limits<double>::max()))
-      refuse("base is {}; it must be finite and at least 1e-256", read.base);
-    return rotary;
-  }
-  if (!base.is_none()) refuse("base is given beside cosines and sines, which say the angles");
-  rotary.cosines = read_angles("cosines", cosines);
-  rotary.sines = read_angles("sines", sines);
-  const Form& form = rotary.cosines.form;
-  if (form != rotary.sines.form)
-    refuse("cosines is {} with strides {}, sines {} with strides {}; they must be alike",
-           text(form), stride_text(form), text(rotary.sines.form), stride_text(rotary.sines.form));
-  if (read.features == 0) read.features = 2 * form.size(1);
-  if (read.features != 2 * form.size(1))
-    refuse("cosines has {} pairs; features, {}, are {} pairs", form.size(1), read.features,
-           read.features / 2);
-  read.cosines = static_cast<const float*>(rotary.cosines.data);
-  read.sines = static_cast<const float*>(rotary.sines.data);
-  read.table_rows = form.size(2);
-  read.table_stride = form.size(2) > 1 ? form.stride(2) : form.size(1);
-  return rotary;
-}
-
-namespace {
 
 nb::object rotate(nb::handle x, nb::handle positions, nb::handle pairs, nb::handle base,
                   nb::handle features, nb::handle cosines, nb::handle sines, nb::handle position,
@@ -227,11 +225,11 @@ nb::object rotate(nb::handle x, nb::handle positions, nb::handle pairs, nb::hand
   }
   Output to;
   if (out.is_none()) {
-    to = make_array(from.kind, form.element, form.sizes());
+    to = make_array(from.kind, form.element, form);
   } else {
     to = {nb::borrow(out), read_output("out", out), true};
     const Form& own = to.array.form;
-    if (!own.has_shape(form.sizes()))
+    if (!own.has_shape(form))
       refuse("out has shape {}; x has {}", shape_text(own), shape_text(form));
     if (!is_floating(own.element) ||
         (own.element == Element::kF64) != (form.element == Element::kF64))

@@ -1,17 +1,38 @@
 #include "api/python/module/weights.hpp"
 
-#include "api/python/module/call.hpp"
 #include "api/python/module/plan.hpp"
-#include "api/python/module/signature.hpp"
 
 namespace heed::python {
+
+namespace {
+
+/// The bias `name` of the matrix `of`; none beside heed.Weights, whose bias is inside.
+Array read_bias(const char* name, const char* of, nb::handle from, const Matrix& matrix) {
+  if (!from.is_valid()) return {};
+  if (matrix.prepared != nullptr)
+    refuse("{} is given, but {} is heed.Weights, which have their bias inside", name, of);
+  if (matrix.data == nullptr) refuse("{} is given without {}", name, of);
+  Array bias = read_array(name, from);
+  const Form& form = bias.form;
+  check_floating(name, form);
+  if (form.axes != 1 || form.size(1) != matrix.out)
+    refuse("{} has shape {}; it must have [{}], a number for each column of {}", name,
+           shape_text(form), matrix.out, of);
+  if (!is_contiguous(form))
+    refuse("{} has a stride of {} elements; its numbers must lie side by side", name,
+           form.stride(1));
+  check_arithmetic(name, form, of, matrix.array.form.element == Element::kF64);
+  return bias;
+}
+
+}  // namespace
 
 Weights::Weights(const Given& given) {
   const nb::handle from = given.values()[0];
   const int axes = nb::isinstance<Weights>(from) ? 2 : read_array("matrix", from).form.axes;
   const Matrix matrix = read_matrix("matrix", from, axes == 3 ? 3 : 2);
   if (matrix.prepared != nullptr) refuse_type("matrix must be an array, not heed.Weights");
-  const Bias bias = read_bias("bias", "matrix", given["bias"], matrix);
+  const Array bias = read_bias("bias", "matrix", given["bias"], matrix);
   const Form& form = matrix.array.form;
   heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
   desc.arithmetic = form.element == Element::kF64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
@@ -19,7 +40,7 @@ Weights::Weights(const Given& given) {
   desc.in = form.size(2);
   desc.out = form.size(1);
   desc.layout = matrix.layout;
-  if (bias.data != nullptr) desc.bias_dtype = dtype_of(bias.array.form.element);
+  if (bias.data != nullptr) desc.bias_dtype = dtype_of(bias.form.element);
   run_in(given["context"], static_cast<double>(form.elements()), nullptr,
          [&](const heed_context* held) {
            return heed_weights_create(held, &desc, matrix.data, bias.data, &weights_);
@@ -55,53 +76,26 @@ Matrix read_matrix(const char* name, nb::handle from, int axes) {
   return matrix;
 }
 
-Bias read_bias(const char* name, const char* of, nb::handle from, const Matrix& matrix) {
-  Bias bias;
-  if (!from.is_valid()) return bias;
-  if (matrix.prepared != nullptr)
-    refuse("{} is given, but {} is heed.Weights, which have their bias inside", name, of);
-  if (matrix.data == nullptr) refuse("{} is given without {}", name, of);
-  bias.array = read_array(name, from);
-  const Form& form = bias.array.form;
-  check_floating(name, form);
-  if (form.axes != 1 || form.size(1) != matrix.out)
-    refuse("{} has shape {}; it must have [{}], a number for each column of {}", name,
-           shape_text(form), matrix.out, of);
-  if (!is_contiguous(form))
-    refuse("{} has a stride of {} elements; its numbers must lie side by side", name,
-           form.stride(1));
-  check_arithmetic(name, form, of, matrix.array.form.element == Element::kF64);
-  bias.data = bias.array.data;
-  return bias;
-}
-
-std::uint32_t read_biases(const Projection* rows, int count, const Matrix* matrices,
-                          const Arguments& given, Bias* biases) {
+std::uint32_t place_with_biases(const Projection* rows, int count, const Matrix* matrices,
+                                const Arguments& given, Array* biases, void* desc, void* args) {
   std::uint32_t dtype = HEED_DTYPE_DEFAULT;
   const char* of = nullptr;
   for (int i = 0; i < count; ++i) {
+    set_member(desc, rows[i].matrix.layout, matrices[i].layout);
+    set_member(args, rows[i].matrix.data, matrices[i].data);
     const Operand& row = rows[i].bias;
     if (row.name == nullptr) continue;
     biases[i] = read_bias(row.name, rows[i].matrix.name, given.*row.given, matrices[i]);
+    set_member(args, rows[i].prepared, matrices[i].prepared);
+    set_member(args, row.data, biases[i].data);
     if (biases[i].data == nullptr) continue;
-    const heed_dtype own = dtype_of(biases[i].array.form.element);
+    const heed_dtype own = dtype_of(biases[i].form.element);
     if (of != nullptr && own != dtype)
       refuse("{} and {} are of different types; biases must all be of one", of, row.name);
     dtype = own;
     of = row.name;
   }
   return dtype;
-}
-
-void place(const Projection* rows, int count, const Matrix* matrices, const Bias* biases,
-           void* desc, void* args) {
-  for (int i = 0; i < count; ++i) {
-    set_member(desc, rows[i].matrix.layout, matrices[i].layout);
-    set_member(args, rows[i].matrix.data, matrices[i].data);
-    if (rows[i].bias.name == nullptr) continue;
-    set_member(args, rows[i].prepared, matrices[i].prepared);
-    set_member(args, rows[i].bias.data, biases[i].data);
-  }
 }
 
 void check_in(const char* name, const Matrix& matrix, const char* of, std::int64_t in) {

@@ -34,12 +34,6 @@ struct Matrix {
   bool given() const { return data != nullptr || prepared != nullptr; }
 };
 
-/// A bias beside it, as wide as the matrix; invalid if there is none.
-struct Bias {
-  Array array;
-  const void* data = nullptr;
-};
-
 /// `axes` is 2, or 3 for several matrices [matrix, in, out]; heed.Weights may be any.
 Matrix read_matrix(const char* name, nb::handle from, int axes);
 
@@ -56,17 +50,10 @@ struct Projection {
 #define HEED_PROJECTION(Api, of) \
   { HEED_OPERAND(Api, w_##of, w_##of), HEED_VECTOR(Api, b_##of), offsetof(Api::Args, p_##of) }
 
-/// The bias `name` of the matrix `of`; none beside heed.Weights, whose bias is inside.
-Bias read_bias(const char* name, const char* of, nb::handle from, const Matrix& matrix);
-
-/// The biases of `count` matrices; all are of one type, returned as a heed_dtype, 0 if there are
-/// none.
-std::uint32_t read_biases(const Projection* rows, int count, const Matrix* matrices,
-                          const Arguments& given, Bias* biases);
-
-/// Tells C of matrices and biases.
-void place(const Projection* rows, int count, const Matrix* matrices, const Bias* biases,
-           void* desc, void* args);
+/// Reads the biases of `count` matrices, each as wide as its own or without data if there is none,
+/// and tells C of both. All biases are of one type, returned as a heed_dtype, 0 if there are none.
+std::uint32_t place_with_biases(const Projection* rows, int count, const Matrix* matrices,
+                                const Arguments& given, Array* biases, void* desc, void* args);
 
 /// Refuses a matrix that `of`, of `in` features, cannot be multiplied with.
 void check_in(const char* name, const Matrix& matrix, const char* of, std::int64_t in);
