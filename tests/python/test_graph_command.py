@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import heed
-from heed.command import edges
-from heed.command.edges import Edges, read_edges
 from heed.command.ends import Failure
+from heed.command.graph import MOST_NODES, Edges, read_edges
 
 RNG = np.random.default_rng(3)
 NODES = 5
@@ -127,6 +126,6 @@ def test_loops_and_opposites_have_weights(tmp_path):
     made = Edges(np.array([0, 1]), np.array([0, 2]), np.array([5.0, 7.0])).both_ways().with_loops(3)
     triples = sorted(zip(made.sources, made.destinations, made.weights, strict=True))
     assert triples == [(0, 0, 5), (1, 1, 1), (1, 2, 7), (2, 1, 7), (2, 2, 1)]
-    assert edges.MOST_NODES == 2**31 - 1
+    assert MOST_NODES == 2**31 - 1
     (tmp_path / "none.txt").write_text("")
     assert read_edges(str(tmp_path / "none.txt")).nodes == 0
