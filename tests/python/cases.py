@@ -2,6 +2,8 @@
 
 import numpy as np
 
+import heed
+
 SLOPES = [0.5, 0.25, 0.125, 0.0625]
 
 
@@ -37,3 +39,47 @@ def everything():
         "key_lengths": [6, 7],
         "scale": 0.4,
     }
+
+
+# ---- Blocks ----
+
+MATRICES = ("w_query", "w_key", "w_value", "w_out")
+BIASES = ("b_query", "b_key", "b_value", "b_out")
+PARAMETERS = (*MATRICES, *BIASES)
+
+
+def block(element=np.float32, **options):
+    """Arguments of self-attention: 2 sequences of 5 rows, 4 heads of 6 features, values of 5."""
+    random = np.random.default_rng(5)
+    given = {"query": random.standard_normal((2, 5, 12))}
+    sizes = zip(MATRICES, BIASES, (12, 12, 12, 20), (24, 24, 20, 9), strict=True)
+    for name, bias, rows, width in sizes:
+        given[name] = 0.4 * random.standard_normal((rows, width))
+        given[bias] = 0.4 * random.standard_normal(width)
+    return {**{name: x.astype(element) for name, x in given.items()}, "heads": 4, **options}
+
+
+def prepared_of(given):
+    """Arguments with heed.Weights for matrices and their biases."""
+    made = {name: x for name, x in given.items() if name not in BIASES}
+    pairs = zip(MATRICES, BIASES, strict=True)
+    return {**made, **{name: heed.Weights(given[name], given[bias]) for name, bias in pairs}}
+
+
+# ---- Graphs ----
+
+# Node 3 is isolated, 0 -> 2 is there twice, 4 -> 4 is a self-loop.
+EDGES = [(0, 2), (1, 2), (5, 2), (4, 4), (2, 0), (0, 2), (3, 1), (0, 1), (2, 5), (5, 4), (1, 0)]
+SOURCES, DESTINATIONS = (np.array(ends) for ends in zip(*EDGES, strict=True))
+RANDOM = np.random.default_rng(11)
+PROJECTED = {name: RANDOM.standard_normal((6, 3, 4)) for name in ("query", "key", "value")}
+SHARED = {
+    "data": RANDOM.standard_normal((6, 15)),
+    **{f"w_{name}": RANDOM.standard_normal((15, 15)) for name in ("query", "key", "value")},
+    "heads": 3,
+    "residual": True,
+}
+
+
+def graph_of(**options):
+    return heed.Graph(SOURCES, DESTINATIONS, nodes=6, **options)

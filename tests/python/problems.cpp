@@ -251,15 +251,6 @@ Order axes_of(const GraphProblem& p, std::size_t of) {
   return vector ? Order{3} : Order{2, 3};
 }
 
-/// In Python it is float64 where all is, and nowhere else.
-void settle_edge_bias(GraphProblem& p) {
-  if (!p.edge_bias || (p.edge_bias->dtype() == HEED_DTYPE_F64) == is_float64(p.desc)) return;
-  const Tensor drawn = *p.edge_bias;
-  p.desc.edge_bias.dtype = HEED_DTYPE_DEFAULT;
-  p.add({kGraphEdgeBias});
-  p.edge_bias->assign(drawn);
-}
-
 /// A result, or its gradient: heads lie side by side where data does.
 nb::object like_out(const GraphProblem& p, const Tensor& tensor) {
   if (out_heads_of(p.desc) == 1 && p.desc.combine != HEED_COMBINE_CONCAT)
@@ -446,7 +437,6 @@ struct GraphAttention : Drawn {
   explicit GraphAttention(std::uint64_t seed)
       : p(without_single(seed, [](std::uint64_t s) { return draw_graph_problem(s); })) {
     p.in_place = false;
-    settle_edge_bias(p);
     for (const std::size_t of : {std::size_t{kGraphLse}, std::size_t{kGraphWeights}}) {
       (p.desc.*graph_tensor(of).rows).dtype = HEED_DTYPE_DEFAULT;
       if (p.at(of)) p.add({of});
@@ -466,12 +456,9 @@ struct GraphAttention : Drawn {
 struct GraphAttentionBackward : Drawn {
   explicit GraphAttentionBackward(std::uint64_t seed)
       : p(without_single(seed, [](std::uint64_t s) { return draw_graph_backward(s); })) {
-    settle_edge_bias(p.forward);
     if (p.forward.data) p.forward.desc.out.dtype = p.forward.data->dtype();  // as steps hand it on
     p.forward.add({kGraphOut});
     want_plainly(p);
-    if (p.gradients[kGraphEdgeBias])
-      p.want(kGraphEdgeBias);  // in Python float64 where all is, and nowhere else
     p.run(make_context(nullptr));
     say_graph(call, p.forward);
     call["grad_out"] = like_out(p.forward, p.grad_out);

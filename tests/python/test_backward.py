@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import everything, tensors
-from test_graph import PROJECTED, SHARED, graph_of
-from test_multihead import BIASES, MATRICES, block, prepared_of
+from cases import PARAMETERS, PROJECTED, SHARED, block, everything, graph_of, prepared_of, tensors
 
 import heed
 
@@ -28,7 +26,7 @@ def over_graph():
 # What is called, arguments, and gradients besides query's.
 FUNCTIONS = {
     "dense": (heed.attention_backward, dense, ("key", "value", "sinks", "alibi_slopes", "bias")),
-    "of_block": (heed.multihead_backward, of_block, (*MATRICES, *BIASES)),
+    "of_block": (heed.multihead_backward, of_block, PARAMETERS),
     "over_graph": (heed.graph_attention_backward, over_graph, ("w_query", "w_key", "w_value")),
 }
 of_all = pytest.mark.parametrize("name", FUNCTIONS)
@@ -109,23 +107,6 @@ def test_narrow_gradients_of_several_steps(dtype, accumulate):
         assert (found[1][n].shape, found[1][n].dtype) == (given[n], dtype)
         error = np.abs(found[1][n].astype(np.float32) - expected).max()
         assert error <= 0.05 * np.abs(expected).max(), n
-
-
-@pytest.mark.parametrize("real", [np.float32, np.float64])
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_edge_biases_of_any_type(real, dtype):
-    """Beside any other, as masks and biases of attention are."""
-    nodes = {n: x.astype(real) for n, x in PROJECTED.items()}
-    bias = np.arange(33).reshape(11, 3) / 8
-    given = {**nodes, "graph": graph_of(reverse=True)}
-    expected = heed.graph_attention(**given, edge_bias=bias.astype(real))
-    found = heed.graph_attention(**given, edge_bias=bias.astype(dtype))
-    np.testing.assert_array_equal(found, expected)
-    assert found.dtype == real
-    gradients = heed.graph_attention_backward(
-        **given, edge_bias=bias.astype(dtype), grad_out=np.ones_like(found)
-    )
-    assert gradients.edge_bias.dtype == dtype
 
 
 def test_what_is_wanted_by_default():

@@ -6,14 +6,12 @@ import inspect
 import pickle
 import re
 import weakref
-from functools import partial
 
 import numpy as np
 import pytest
 from kinds import KINDS, OTHERS, assert_like, bits_of, of_numpy, of_torch
 
 import heed
-from heed.options import _ELSEWHERE
 
 F32, POISON = np.float32, 0x7F
 
@@ -425,44 +423,3 @@ def test_wrong_calls_are_refused_in_words(name, wrong):
     for error in raised_by(lambda **k: CALLABLES[name](*args, **k), given):
         assert isinstance(error, TypeError | ValueError | heed.Error)
         assert not re.search("nvoked with|incompatible function|signature", str(error))
-
-
-ATTENTION = partial(heed.attention, X, X, X)
-MEANT = [
-    (ATTENTION, "is_causal", r"attention\(\) got .* 'is_causal'; did you mean causal\?"),
-    (ATTENTION, "softmax_scale", "did you mean scale"),
-    (ATTENTION, "window_size", "did you mean window"),
-    (ATTENTION, "need_weights", "did you mean return_weights"),
-    (ATTENTION, "causl", "did you mean causal"),
-    (ATTENTION, "dropout_p", "did you mean dropout"),
-    (ATTENTION, "enable_gqa", "query heads may be a multiple of key heads without it"),
-    (ATTENTION, "contxt", "did you mean context"),
-    (ATTENTION, "num_heads", "'num_heads'$"),
-    (partial(heed.multihead, X), "num_heads", "did you mean heads"),
-    (partial(heed.multihead_plan, X), "kv_num_heads", "did you mean key_heads"),
-    (partial(heed.multihead_backward, X, grad_out=X), "is_causal", "did you mean causal"),
-    (partial(heed.attention_backward, *[X] * 6), "grad_bia", "did you mean grad_bias"),
-    (partial(heed.graph_attention, GRAPH), "edge_attr", "did you mean edge_data"),
-    (partial(heed.graph_attention, GRAPH), "causal", "'causal'$"),
-    (heed.Graph, "num_nodes", r"Graph\(\) got .*; did you mean nodes"),
-    (heed.Graph.from_csr, "source_node", r"Graph.from_csr\(\) .*; did you mean source_nodes"),
-    (heed.Cache, "page", "did you mean pages"),
-    (heed.Cache, "num_layers", "did you mean layers"),
-    (heed.Context, "num_threads", "did you mean threads"),
-    (CALLABLES["Sequence.append"], "layers", "did you mean layer"),
-    (partial(CALLABLES["Cache.attention"], [], X), "is_causal", "did you mean causal"),
-    (partial(CALLABLES["Plan.__call__"], X, X, X), "mask", "did you mean attn_mask"),
-]
-
-
-@pytest.mark.parametrize(("call", "name", "words"), MEANT)
-def test_names_of_other_libraries(call, name, words):
-    with pytest.raises(TypeError, match=words):
-        call(**{name: 1})
-
-
-def test_what_other_libraries_names_stand_for_is_there():
-    known = {*inspect.signature(heed.multihead).parameters, "threads", "edge_data"}
-    for one in (heed.Cache, heed.Graph):
-        known |= set(re.findall(r"(\w+):", one.__init__.__doc__))
-    assert set(_ELSEWHERE.values()) <= known | {"block_table", "key_scales", "value_scales"}

@@ -5,9 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from cases import tensors
-from test_graph import SHARED, graph_of
-from test_multihead import block, prepared_of
+from cases import SHARED, block, graph_of, prepared_of, tensors
 
 import heed
 
