@@ -9,6 +9,8 @@ import weakref
 
 import numpy as np
 import pytest
+import test_refused as right
+from cases import PARAMETERS
 from kinds import KINDS, OTHERS, assert_like, bits_of, of_numpy, of_torch
 
 import heed
@@ -70,18 +72,13 @@ def indices(*values):
 
 
 X = numbers(2, 2, 5, 8)
-ROWS, PACKED = numbers(6, 8), numbers(9, 2, 8)
-FORWARD = heed.attention(X, X, X, causal=True, return_lse=True)
-MATRICES = {name: numbers(8, 8) for name in ("w_query", "w_key", "w_value")}
-BIASES = {name: numbers(8) for name in ("b_query", "b_key", "b_value")}
-BLOCK = {**MATRICES, **BIASES, "w_out": numbers(8, 8), "b_out": numbers(8)}
-SOURCES, DESTINATIONS = indices(0, 1, 5, 2, 3), indices(2, 2, 4, 0, 1)
-GRAPH = heed.Graph(SOURCES, DESTINATIONS, nodes=6, reverse=True)
 CONTEXT = heed.Context(threads=1, executor="serial")
 
 
-def tensors(**others):
-    return {"query": X, "key": numbers(2, 2, 5, 8), "value": numbers(2, 2, 5, 8), **others}
+def like(name, **more):
+    """What test_refused.py calls, what it gives, and more."""
+    function, given, _ = right.FUNCTIONS[name]
+    return function, {**given, **more}
 
 
 def planned(make, *kept):
@@ -113,91 +110,57 @@ def merged(**given):
     return heed.merge([first, second], out=into)
 
 
-NODES = {"query": numbers(6, 2, 4), "key": numbers(6, 2, 4), "value": numbers(6, 2, 4)}
-PAGES = {"key": numbers(3, 2, 16, 8), "value": numbers(3, 2, 16, 8)}
-INT8 = {name: RANDOM.integers(-9, 9, (2, 2, 5, 8), np.int8) for name in ("key", "value")}
-SCALES = {"key_scales": abs(numbers(2, 2, 5)), "value_scales": abs(numbers(2, 2, 5))}
-OFFSETS = {"cu_seqlens_q": indices(0, 4, 9), "cu_seqlens_k": indices(0, 3, 9)}
-SCORES = {
-    "attn_mask": np.tri(5, dtype=bool),
-    "bias": numbers(5, 5),
-    "sinks": numbers(2),
-    "alibi_slopes": numbers(2),
-    "key_lengths": indices(5, 3),
-}
+NODES = {name: numbers(4, 2, 3) for name in ("query", "key", "value")}
+BIASES = {"b_query": numbers(8), "b_key": numbers(4), "b_value": numbers(6), "b_out": numbers(7)}
+EDGES = {"sources": indices(0, 1, 2), "destinations": indices(2, 2, 0), "nodes": 4}
+INT8 = {name: RANDOM.integers(-9, 9, (2, 2, 7, 8), np.int8) for name in ("key", "value")}
+SCALES = {name: abs(numbers(2, 2, 7)) for name in ("key_scales", "value_scales")}
+SCORES = {"bias": numbers(5, 7), "sinks": numbers(4), "alibi_slopes": numbers(4), "causal": True}
+MASKED = {"attn_mask": np.tri(5, 7, dtype=bool), "key_lengths": indices(7, 3), **SCORES}
+EDGE_DATA = {"edge_data": numbers(3, 5), "edge_bias": numbers(3, 2)}
+EDGE_DATA |= {name: numbers(5, 6) for name in ("w_edge_key", "w_edge_value")}
+TURNED_BY = {"cosines": numbers(5, 4), "sines": numbers(5, 4)}
 WRITTEN = ("out", "to_out", "to_lse", "grad_query", "grad_w_out", "grad_bias", "grad_sinks")
-GRADIENTS = {"grad_out": numbers(2, 2, 5, 8), "grad_lse": numbers(2, 2, 5)}
+GRADIENTS = {"grad_query": 0 * right.QUERY, "grad_bias": numbers(5, 7), "grad_sinks": numbers(4)}
 FUNCTIONS = {
-    "attention": (heed.attention, tensors(**SCORES, out=0 * X, causal=True)),
-    "scalars": (heed.attention, tensors(bias=np.array(1.5, F32), attn_mask=np.array(True))),
-    "packed": (heed.attention, {"query": PACKED, "key": PACKED, "value": PACKED, **OFFSETS}),
-    "paged": (
+    "attention": like("attention", **MASKED, out=numbers(2, 4, 5, 6)),
+    "scalars": like("attention", bias=np.array(1.5, F32), attn_mask=np.array(True)),
+    "packed": (
         heed.attention,
-        {"query": X, **PAGES, "block_table": np.array([[0], [2]], np.int32), "key_lengths": [9, 5]},
+        {n: indices(*x) if "cu_" in n else x for n, x in right.PACK.items()},
     ),
-    "int8": (heed.attention, {"query": X, **INT8, **SCALES}),
-    "weight_rows": (
-        heed.attention,
-        tensors(weight_rows=np.array([1, 3]), return_weights=True),
+    "paged": like("attention", **right.POOLS, block_table=np.int32([[0], [2]]), key_lengths=[9, 5]),
+    "int8": like("attention", **INT8, **SCALES),
+    "weight_rows": like("attention", weight_rows=np.array([1, 3]), return_weights=True),
+    "plan": (planned(heed.plan, "context"), {**right.ATTENTION, **MASKED}),
+    "attention_backward": like("attention_backward", grad_lse=right.LSE, **SCORES, **GRADIENTS),
+    "repeated": like("attention_backward", key=right.KEY[:, :1]),
+    "multihead": like("multihead", key=right.INPUT, **BIASES, out=numbers(2, 5, 7)),
+    "multihead_plan": (planned(heed.multihead_plan, *PARAMETERS), {**right.BLOCK, **BIASES}),
+    "weighted": like("multihead", w_out=None, combine="weighted", head_weights=numbers(4)),
+    "multihead_backward": like("multihead_backward", **BIASES, grad_w_out=numbers(12, 7)),
+    "graph": (graph_of, {**NODES, **EDGES}),
+    "csr": (graph_of, {**NODES, "offsets": indices(0, 1, 1, 2, 3), "sources": EDGES["sources"]}),
+    "graph_attention": like(
+        "graph_attention of data", b_query=numbers(6), **EDGE_DATA, out=numbers(4, 6)
     ),
-    "plan": (planned(heed.plan, "context"), tensors(**SCORES, causal=True)),
-    "attention_backward": (
-        heed.attention_backward,
-        {"query": X, "key": X, "value": X, "out": FORWARD.out, "lse": FORWARD.lse, **GRADIENTS}
-        | {"bias": numbers(5, 5), "sinks": numbers(2), "causal": True}
-        | {"grad_query": 0 * X, "grad_bias": numbers(5, 5), "grad_sinks": numbers(2)},
-    ),
-    "repeated": (
-        heed.attention_backward,
-        {"query": X, "key": X[:, :1], "value": X, "out": FORWARD.out, "lse": FORWARD.lse}
-        | {"grad_out": GRADIENTS["grad_out"]},
-    ),
-    "multihead": (
-        heed.multihead,
-        {"query": ROWS, "key": ROWS, **BLOCK, "heads": 2, "out": 0 * ROWS},
-    ),
-    "multihead_plan": (
-        planned(heed.multihead_plan, *BLOCK),
-        {"query": ROWS, **BLOCK, "heads": 2},
-    ),
-    "weighted": (
-        heed.multihead,
-        {"query": ROWS, **MATRICES, "heads": 2, "combine": "weighted", "head_weights": numbers(2)},
-    ),
-    "multihead_backward": (
-        heed.multihead_backward,
-        {"query": ROWS, **BLOCK, "heads": 2, "grad_out": ROWS, "grad_w_out": numbers(8, 8)},
-    ),
-    "graph": (graph_of, {**NODES, "sources": SOURCES, "destinations": DESTINATIONS, "nodes": 6}),
-    "csr": (graph_of, {**NODES, "offsets": indices(0, 1, 1, 3, 3, 4, 5), "sources": SOURCES}),
-    "graph_attention": (
-        heed.graph_attention,
-        {"graph": GRAPH, "data": ROWS, **MATRICES, **BIASES, "heads": 2, "edge_data": numbers(5, 3)}
-        | {"w_edge_key": numbers(3, 8), "w_edge_value": numbers(3, 8), "edge_bias": numbers(5, 2)}
-        | {"out": 0 * ROWS},
-    ),
-    "graph_attention_backward": (
-        heed.graph_attention_backward,
-        {"graph": GRAPH, "data": ROWS, **MATRICES, "heads": 2, "grad_out": ROWS},
-    ),
+    "graph_attention_backward": like("graph_attention_backward of data"),
     "project": (
         lambda x, matrix, bias, **given: heed.project(x, heed.Weights(matrix, bias), **given),
-        {"x": ROWS, "matrix": numbers(8, 8), "bias": numbers(8), "out": 0 * ROWS},
+        {"x": right.DATA, "matrix": right.W, "bias": numbers(6), "out": 0 * right.DATA},
     ),
     "merge": (
         merged,
-        {"out": X, "lse": numbers(2, 2, 5), "more_out": FORWARD.out, "more_lse": FORWARD.lse}
-        | {"to_out": 0 * X, "to_lse": 0 * X[..., 0]},
+        {"out": right.OUT, "lse": right.LSE, "more_out": right.OUT + 1, "more_lse": right.LSE + 1}
+        | {"to_out": 0 * right.OUT, "to_lse": 0 * right.LSE},
     ),
-    "rotate": (
-        heed.rotate,
-        {"x": X, "positions": np.array([3, 1, 0, 2, 4]), "cosines": numbers(5, 4)}
-        | {"sines": numbers(5, 4), "out": 0 * X},
+    "rotate": like(
+        "rotate", **TURNED_BY, positions=np.array([3, 1, 0, 2, 4]), out=0 * right.TURNED
     ),
     "cache": (
         cached,
         {"key": X[0], "value": X[0], "query": X[0], "positions": np.array([0, 2, 4, 1, 3])}
-        | {"cosines": numbers(5, 4), "sines": numbers(5, 4), "out": 0 * X[0]},
+        | {**TURNED_BY, "out": 0 * X[0]},
     ),
 }
 ARRAYS = [
@@ -308,10 +271,7 @@ WAYS = {"alone": lambda x: x, "in a list": lambda x: [x, x], "in rows": lambda x
 PASSING = (KeyboardInterrupt, SystemExit, MemoryError, GeneratorExit)
 CALLED = {
     **{name: (call, given) for name, (call, given) in FUNCTIONS.items()},
-    "Cache": (heed.Cache, {"key_heads": 2, "features": 8, "pages": 1}),
-    "Context": (heed.Context, {}),
-    "Weights": (heed.Weights, {"matrix": numbers(8, 8)}),
-    "Graph": (heed.Graph, {"sources": SOURCES, "destinations": DESTINATIONS, "nodes": 6}),
+    **{name: like(name) for name in ("Cache", "Context", "Weights", "Graph")},
     "show": (lambda **given: repr(heed.show(**given)), {"weights": X}),
 }
 
@@ -356,22 +316,21 @@ def test_what_callers_raise_comes_out(function, protocol, way):
                 assert error in (chain[:1] if kind in PASSING else chain), (name, kind, chain)
 
 
-CACHE = heed.Cache(key_heads=2, features=8, pages=4)
 # Objects of every class, and what is to be pickled in their stead.
 OBJECTS = {
-    "Cache": (CACHE, "save its sequences, by Sequence.save"),
-    "Sequence": (CACHE.sequence(), "pickle what Sequence.save gives"),
-    "Graph": (GRAPH, "pickle sources and destinations"),
+    "Cache": (right.CACHE, "save its sequences, by Sequence.save"),
+    "Sequence": (right.CACHE.sequence(), "pickle what Sequence.save gives"),
+    "Graph": (right.GRAPH, "pickle sources and destinations"),
     "Context": (CONTEXT, None),
     "Weights": (heed.Weights(numbers(8, 8)), "pickle the matrix and the bias"),
     "Kept": (heed.Kept(), "compute it anew with heed.multihead"),
     "Plan": (heed.plan(X, X, X), None),
     "MultiheadPlan": (
-        heed.multihead_plan(ROWS, **BLOCK, heads=2),
+        heed.multihead_plan(**right.BLOCK),
         "make it anew with heed.multihead_plan",
     ),
     "GraphAttentionPlan": (
-        heed.graph_attention_plan(GRAPH, **NODES),
+        heed.graph_attention_plan(right.GRAPH, **NODES),
         "make it anew with heed.graph_attention_plan",
     ),
 }

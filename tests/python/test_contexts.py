@@ -176,17 +176,24 @@ def test_fork_after_use():
     assert same()
 
 
-@pytest.mark.skipif("openmp" not in heed.info()["executors"], reason="needs OpenMP")
-def test_fork_after_another_user_of_openmp():
-    """PyTorch has threads in the parent, heed none."""
+@pytest.mark.parametrize("before", [False, True])
+def test_fork_beside_pytorch(before):
+    """PyTorch has threads of OpenMP in the parent; heed has some, or none."""
     pytest.importorskip("torch")
+    executor = "openmp" if "openmp" in heed.info()["executors"] else "threads"
     done = run(
         "import os, signal, numpy as np, torch, heed; x = np.ones((4, 300, 64), np.float32)\n"
-        "torch.set_num_threads(2); torch.randn(400, 400) @ torch.randn(400, 400)\n"
-        "if child := os.fork(): raise SystemExit(os.wait()[1])\n"
-        "signal.alarm(30)\n"
-        "with heed.Context(executor='openmp', threads=2): heed.attention(x, x, x)\n"
-        "os._exit(0)"
+        f"context = heed.Context(executor={executor!r}, threads=2)\n"
+        "def both():\n"
+        "    torch.randn(400, 400) @ torch.randn(400, 400)\n"
+        "    assert (heed.attention(x, x, x, context=context) == 1).all()\n"
+        f"torch.set_num_threads(2); both() if {before} else torch.randn(400, 400).sum()\n"
+        "if (child := os.fork()) == 0:\n"
+        "    signal.alarm(60)\n"
+        "    heed.attention(x, x, x, context=context)\n"
+        "    os._exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+        "both()"
     )
     assert done.returncode == 0, done.stderr
 

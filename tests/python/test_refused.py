@@ -21,8 +21,11 @@ from heed.options import _ELSEWHERE
 F32 = np.float32
 
 
+RANDOM = np.random.default_rng(5)
+
+
 def f32(*shape):
-    return np.ones(shape, F32)
+    return RANDOM.standard_normal(shape).astype(F32)
 
 
 def yes(*shape):

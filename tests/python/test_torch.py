@@ -571,7 +571,6 @@ def test_threads_follow_pytorch():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.skipif("openmp" not in heed.info()["executors"], reason="built without OpenMP")
 def test_shares_the_threads_of_pytorch():
     """One libgomp in the process: regions of heed run on the team that PyTorch's run on."""
     maps = Path("/proc/self/maps").read_text()

@@ -41,29 +41,8 @@ print("a right answer by", heed.info()["context"]["isa"], heed.__file__)
 """
 
 # PyTorch's OpenMP first, then heed's threads, then both again in a child and in the parent.
-BESIDE_TORCH = """
-import os, signal
-import numpy as np, torch, heed
-torch.set_num_threads(2)
-x = torch.randn(4, 300, 64)
-def both():
-    matrices = torch.randn(400, 400) @ torch.randn(400, 400)
-    mine = heed.attention(x.numpy(), x.numpy(), x.numpy(), causal=True)
-    theirs = torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
-    assert abs(theirs.numpy() - mine).max() < 1e-5
-both()
-child = os.fork()
-if child == 0:
-    signal.alarm(60)
-    mine = heed.attention(x.numpy(), x.numpy(), x.numpy())
-    os._exit(0)
-assert os.waitpid(child, 0)[1] == 0
-both()
-maps = open("/proc/self/maps").read()
-assert len({line.split()[-1] for line in maps.splitlines() if "libgomp" in line}) == 1
-print("PyTorch, heed and a fork in one process")
-"""
-
+BESIDE_TORCH = ["tests/python/test_contexts.py", "tests/python/test_torch.py", "-k",
+                "fork or agrees_with_pytorch or threads_of_pytorch"]
 TESTS = [f"tests/python/test_{name}.py" for name in ("attention", "contexts")]
 RIGHT = "0.307790"  # that the example prints
 
@@ -175,7 +154,7 @@ def torch(folder):
     if not python.exists():
         raise NotRun("./dev test python-full makes an environment with PyTorch")
     environment = {**os.environ, "PYTHONPATH": str(unpacked(folder, mine()))}
-    print(output(python, "-c", BESIDE_TORCH, env=environment), end="")
+    print(output(python, "-m", "pytest", "-q", *BESIDE_TORCH, env=environment), end="")
     return "PyTorch, heed, a fork, both again"
 
 
