@@ -49,6 +49,7 @@ OPTIONS = {
         "bias": learned(4, 1, 6),
     },
     "sinks_and_softcap": lambda: {"sinks": learned(4), "softcap": 0.7, "causal": True},
+    "dropout": lambda: {"dropout": 0.3, "seed": torch.tensor(4)},
 }
 
 
