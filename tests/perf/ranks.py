@@ -35,20 +35,19 @@ def run(*arguments, **variables):
                           text=True, check=False, capture_output=True, stdin=subprocess.DEVNULL)
 
 
-def rows_of(done):
-    return {tuple(row["run_name"].split("/")[:3]): row for row in json.loads(done.stdout)["benchmarks"]}
-
-
 class Ranks(unittest.TestCase):
-    def test_counted(self):
-        done = run("1,3", *BRIEF, "--shape", SHAPE, "--benchmark_format=json")
+    def rows(self, shape):
+        """Of 1 and of 3 ranks: which kind, how many ranks, and the row."""
+        done = run("1,3", *BRIEF, "--shape", shape, "--benchmark_format=json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        rows = rows_of(done)
-        self.assertEqual(set(rows), {(kind, SHAPE, f"ranks:{n}") for kind in ("strong", "weak")
-                                     for n in (1, 3)})
-        for (kind, _, ranks), row in rows.items():
+        rows = {"/".join(row["run_name"].split("/")[:3]): row for row in json.loads(done.stdout)["benchmarks"]}
+        named = {f"{kind}/{shape}/ranks:{n}": (kind, n) for kind in ("strong", "weak") for n in (1, 3)}
+        self.assertEqual(set(rows), set(named))
+        return [(*named[name], row) for name, row in rows.items()]
+
+    def test_counted(self):
+        for kind, ranks, row in self.rows(SHAPE):
             with self.subTest(kind, ranks=ranks):
-                ranks = int(ranks.removeprefix("ranks:"))
                 self.check(row, ranks, 60 * (ranks if kind == "weak" else 1))
                 found = (COMPARED | {"speedup"}).intersection(row)
                 self.assertEqual(found, set() if ranks == 1 else
@@ -81,13 +80,7 @@ class Ranks(unittest.TestCase):
                                    delta=1e-6 * row["real_time"])
 
     def test_graphs(self):
-        shape = "er_N300_deg4_H2_D8"
-        done = run("1,3", *BRIEF, "--shape", shape, "--benchmark_format=json")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        rows = rows_of(done)
-        self.assertEqual(set(rows), {(kind, shape, f"ranks:{n}") for kind in ("strong", "weak") for n in (1, 3)})
-        for (kind, _, ranks), row in rows.items():
-            ranks = int(ranks.removeprefix("ranks:"))
+        for kind, ranks, row in self.rows("er_N300_deg4_H2_D8"):
             with self.subTest(kind, ranks=ranks):
                 nodes = 300 * (ranks if kind == "weak" else 1)
                 self.assertTrue(0.9 * 4 * nodes < row["edges"] <= 4 * nodes, row["edges"])
@@ -112,20 +105,15 @@ class Ranks(unittest.TestCase):
         self.assertRegex(table, r"weak B1_H2_Hkv1_L64_D8_bf16_lse/ranks:2 +scalar +1 ")
 
     def test_refused(self):
-        for shape, words in [("B1_H1_L8_D8_hard", "hard attention (desc.hard)"),
-                             ("B1_H1_L8_D8_sums", "column sums (desc.sum_columns) is not supported")]:
+        for shape, status, words in [("B1_H1_L8_D8_hard", 1, "hard attention (desc.hard)"),
+                                     ("B1_H1_L8_D8_sums", 1, "column sums (desc.sum_columns) is not supported"),
+                                     # At once, before anything runs.
+                                     ("B1_H1_L8_D8_W8", 2, "shapes of dense attention and of graphs"),
+                                     ("er_N100_deg4_H1_D8_lse", 2, "graphs without bias, lse and weights")]:
             with self.subTest(shape):
                 done = run("1,2", *BRIEF, "--shape", shape, "--benchmark_filter=^strong/")
-                self.assertEqual(done.returncode, 1)
+                self.assertEqual(done.returncode, status)
                 self.assertIn(words, done.stdout + done.stderr)
-
-    def test_refused_at_once(self):
-        for shape, words in [("B1_H1_L8_D8_W8", "shapes of dense attention and of graphs"),
-                             ("er_N100_deg4_H1_D8_lse", "graphs without bias, lse and weights")]:
-            with self.subTest(shape):
-                done = run("2", *BRIEF, "--shape", shape)
-                self.assertEqual(done.returncode, 2)
-                self.assertIn(words, done.stderr)
 
     def test_not_started(self):
         done = run("2", *BRIEF, HEED_PERF_MPIEXEC="/nowhere/mpiexec")
