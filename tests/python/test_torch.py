@@ -203,35 +203,27 @@ def test_leaves_to_pytorch(name, capsys):
         torch.testing.assert_close(out, expected, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"attn_mask": some(5, 7).int()}, "attn_mask is int32"),
-        ({"key": problem(dtype=torch.float64)[1]}, "query, key and value differ in dtype"),
-    ],
-)
-def test_wrong_arguments_are_refused_as_by_pytorch(change, reason):
+# What is changed, how, and why it is left to PyTorch, if it is.
+REFUSED = [
+    ("attn_mask", torch.Tensor.int, "attn_mask is int32"),
+    ("key", torch.Tensor.double, "query, key and value differ in dtype"),
+    *((name, torch.Tensor.numpy, None) for name in ("query", "key", "value", "attn_mask")),
+    *((name, torch.Tensor.tolist, None) for name in ("query", "key", "value", "attn_mask")),
+    *((name, lambda _: None, None) for name in ("query", "key", "value")),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "reason"), REFUSED)
+def test_wrong_arguments_are_refused_as_by_pytorch(name, change, reason):
     query, key, value = problem()
-    arguments = {"query": query, "key": key, "value": value, **change}
-    with pytest.raises((RuntimeError, ValueError)) as theirs:
-        PYTORCH(**arguments)
+    given = {"query": query, "key": key, "value": value, "attn_mask": some(5, 7)}
+    given[name] = change(given[name])
+    with pytest.raises((RuntimeError, ValueError) if reason else TypeError) as theirs:
+        PYTORCH(*given.values())
     with pytest.raises(theirs.type, match=re.escape(str(theirs.value).splitlines()[0])):
-        heed.torch.scaled_dot_product_attention(**arguments)
-    ((counted, _),) = heed.torch.report().items()
-    assert counted.startswith(reason)
-
-
-@pytest.mark.parametrize("index", range(4))
-@pytest.mark.parametrize("other", [torch.Tensor.numpy, torch.Tensor.tolist, lambda _: None])
-def test_what_is_no_tensor_is_refused_as_by_pytorch(index, other):
-    given = [*problem(), some(5, 7)]
-    given[index] = other(given[index])
-    if given[3] is None:  # no mask
-        return
-    with pytest.raises(TypeError) as theirs:
-        PYTORCH(*given)
-    with pytest.raises(TypeError, match=re.escape(str(theirs.value))):
-        heed.torch.scaled_dot_product_attention(*given)
+        heed.torch.scaled_dot_product_attention(*given.values())
+    if reason:
+        assert [counted.startswith(reason) for counted in heed.torch.report()] == [True]
 
 
 # Shapes of query, key, value and of a mask, and what is wrong with them.
