@@ -342,181 +342,154 @@ auto without_single(std::uint64_t seed, Draw&& draw) {
 
 // ---- Operations ----
 
-/// A problem that has been run, and its call and results.
+/// A call and results of a problem that has been run, and that lives as long as they.
 class Drawn {
  public:
-  virtual ~Drawn() = default;
-  nb::tuple said(const std::string& operation) const {
-    return nb::make_tuple(operation + ": " + line, call, results);
+  template <class AProblem>
+  AProblem& keep(AProblem&& drawn) {
+    const auto kept = std::make_shared<AProblem>(std::move(drawn));
+    problem_ = kept;
+    return *kept;
   }
-
- protected:
   nb::dict call, results;
   std::string line;
+
+ private:
+  std::shared_ptr<void> problem_;
 };
 
-struct Attention : Drawn {
-  explicit Attention(std::uint64_t seed)
-      : p(draw_problem(seed, {seed % 4 == 0 ? Lengths::kFew : Lengths::kAny})) {
-    want_as_python_does(p);
-    p.run_all(make_context(nullptr));
-    say_tensors(call, p);
-    say_options(call, p);
-    ask(call, p);
-    results["out"] = result(p.out, rows_of(p.desc.packed_queries > 0));
-    give(results, p);
-    line = line_of(p);
-  }
-  Problem p;
-};
-
-struct AttentionBackward : Drawn {
-  explicit AttentionBackward(std::uint64_t seed) : p(draw_backward(seed)) {
-    const Context context = make_context(nullptr);
-    const bool packed_q = p.forward.desc.packed_queries > 0;
-    const bool packed_k = p.forward.desc.packed_keys > 0;
-    want_plainly(p);
-    p.attend(context);
-    p.run(context);
-    say_tensors(call, p.forward);
-    say_options(call, p.forward);
-    say_score_gradient(call, p.forward);
-    call["out"] = array(p.forward.out, rows_of(packed_q));
-    call["lse"] = array(*p.forward.lse, lse_of(packed_q));
-    call["grad_out"] = array(p.grad_out, rows_of(packed_q));
-    if (p.grad_lse) call["grad_lse"] = array(*p.grad_lse, lse_of(packed_q));
-    give_gradients(results, p, [&](GradientOf of) {
-      if (of == kGradQuery) return rows_of(packed_q);
-      if (of == kGradKey || of == kGradValue) return rows_of(packed_k);
-      return of == kGradBias ? Order{0, 1, 2, 3} : Order{3};
-    });
-    line = line_of(p);
-  }
-  BackwardProblem p;
-};
-
-struct Multihead : Drawn {
-  explicit Multihead(std::uint64_t seed) : b(draw_block(seed)) {
-    want_as_python_does(b.attention);
-    b.run_all(make_context(nullptr));
-    say_block(call, b);
-    say_options(call, b.attention);
-    ask(call, b.attention);
-    results["out"] = result(b.out, inputs_of(b.attention.desc.packed_queries > 0));
-    give(results, b.attention);
-    line = line_of(b);
-  }
-  Block b;
-};
-
-struct MultiheadBackward : Drawn {
-  explicit MultiheadBackward(std::uint64_t seed) : p(without_single(seed, draw_block_backward)) {
-    const Problem& attention = p.block.attention;
-    const bool packed_q = attention.desc.packed_queries > 0;
-    want_plainly(p);
-    p.block.own_desc.keep = seed % 2 == 0 ? 1 : 0;
-    p.run(make_context(nullptr));
-    say_block(call, p.block);
-    say_options(call, attention);
-    say_score_gradient(call, attention);
-    call["grad_out"] = array(p.grad_out, inputs_of(packed_q));
-    if (p.grad_lse) call["grad_lse"] = array(*p.grad_lse, lse_of(packed_q));
-    give_gradients(results, p, [&](BlockGradientOf of) {
-      if (of == kBlockInputQuery) return inputs_of(packed_q);
-      if (of == kBlockInputKey) return inputs_of(attention.desc.packed_keys > 0);
-      if (of == kBlockWOut && p.block.combine() == HEED_COMBINE_TENSOR) return Order{0, 2, 3};
-      if (of >= kBlockWQuery && of <= kBlockWOut) return Order{2, 3};
-      return of == kBlockBias ? Order{0, 1, 2, 3} : Order{3};
-    });
-    line = line_of(p);
-  }
-  BlockBackward p;
-};
-
-struct GraphAttention : Drawn {
-  explicit GraphAttention(std::uint64_t seed)
-      : p(without_single(seed, [](std::uint64_t s) { return draw_graph_problem(s); })) {
-    p.in_place = false;
-    for (const std::size_t of : {std::size_t{kGraphLse}, std::size_t{kGraphWeights}}) {
-      (p.desc.*graph_tensor(of).rows).dtype = HEED_DTYPE_DEFAULT;
-      if (p.at(of)) p.add({of});
-    }
-    p.run(make_context(nullptr));
-    say_graph(call, p);
-    if (p.lse) call["return_lse"] = true;
-    if (p.weights) call["return_weights"] = true;
-    results["out"] = like_out(p, *p.out);
-    if (p.lse) results["lse"] = result(*p.lse, {2, 1});
-    if (p.weights) results["weights"] = result(*p.weights, {2, 1});
-    line = line_of(p);
-  }
-  GraphProblem p;
-};
-
-struct GraphAttentionBackward : Drawn {
-  explicit GraphAttentionBackward(std::uint64_t seed)
-      : p(without_single(seed, [](std::uint64_t s) { return draw_graph_backward(s); })) {
-    if (p.forward.data) p.forward.desc.out.dtype = p.forward.data->dtype();  // as steps hand it on
-    p.forward.add({kGraphOut});
-    want_plainly(p);
-    p.run(make_context(nullptr));
-    say_graph(call, p.forward);
-    call["grad_out"] = like_out(p.forward, p.grad_out);
-    if (p.grad_lse) call["grad_lse"] = array(*p.grad_lse, {2, 1});
-    give_gradients(results, p, [&](GraphGradientOf of) { return axes_of(p.forward, of); });
-    line = line_of(p);
-  }
-  GraphBackwardProblem p;
-};
-
-/// Parts of any form, some of them empty.
-struct Merging : Drawn, private Draw {
-  explicit Merging(std::uint64_t seed) : Draw(seed), packed(one_in(3)), m(draw()) {
-    m.fill(bits());
-    for (Tensor& lse : m.lses)
-      lse.each([&](const Axes& at) {
-        if (one_in(4)) lse.set(at, -kInfinity);
-      });
-    m.run_all(make_context(nullptr));
-    nb::list pairs;
-    for (std::size_t k = 0; k < m.outs.size(); ++k)
-      pairs.append(
-          nb::make_tuple(array(m.outs[k], rows_of(packed)), array(m.lses[k], lse_of(packed))));
-    call["parts"] = pairs;
-    if (packed) call["packed"] = true;
-    results["out"] = array(m.out, rows_of(packed));
-    results["lse"] = array(m.lse, lse_of(packed));
-    line = line_of(m);
-  }
-  Merge draw() {
-    const auto dtype = static_cast<std::uint32_t>(integer(1, 4));
-    const auto wide = static_cast<std::uint32_t>(integer(1, 2));
-    const Axes shape = {packed ? 1 : integer(1, 3), integer(1, 3), integer(1, 9), integer(1, 40)};
-    return Merge(shape, static_cast<std::size_t>(integer(1, 4)), {dtype, arrangement()},
-                 {wide, arrangement()});
-  }
-  bool packed;
-  Merge m;
-};
-
-template <class Operation>
-std::unique_ptr<Drawn> draw(std::uint64_t seed) {
-  return std::make_unique<Operation>(seed);
+void draw_attention(std::uint64_t seed, Drawn& d) {
+  Problem& p = d.keep(draw_problem(seed, {seed % 4 == 0 ? Lengths::kFew : Lengths::kAny}));
+  want_as_python_does(p);
+  p.run_all(make_context(nullptr));
+  say_tensors(d.call, p);
+  say_options(d.call, p);
+  ask(d.call, p);
+  d.results["out"] = result(p.out, rows_of(p.desc.packed_queries > 0));
+  give(d.results, p);
+  d.line = line_of(p);
 }
 
-using Draw = std::unique_ptr<Drawn> (*)(std::uint64_t seed);
+void draw_attention_backward(std::uint64_t seed, Drawn& d) {
+  BackwardProblem& p = d.keep(draw_backward(seed));
+  const Context context = make_context(nullptr);
+  const bool packed_q = p.forward.desc.packed_queries > 0;
+  const bool packed_k = p.forward.desc.packed_keys > 0;
+  want_plainly(p);
+  p.attend(context);
+  p.run(context);
+  say_tensors(d.call, p.forward);
+  say_options(d.call, p.forward);
+  say_score_gradient(d.call, p.forward);
+  d.call["out"] = array(p.forward.out, rows_of(packed_q));
+  d.call["lse"] = array(*p.forward.lse, lse_of(packed_q));
+  d.call["grad_out"] = array(p.grad_out, rows_of(packed_q));
+  if (p.grad_lse) d.call["grad_lse"] = array(*p.grad_lse, lse_of(packed_q));
+  give_gradients(d.results, p, [&](GradientOf of) {
+    if (of == kGradQuery) return rows_of(packed_q);
+    if (of == kGradKey || of == kGradValue) return rows_of(packed_k);
+    return of == kGradBias ? Order{0, 1, 2, 3} : Order{3};
+  });
+  d.line = line_of(p);
+}
 
-Draw drawer_of(const std::string& operation) {
-  static const std::map<std::string, Draw> kAll = {
-      {"attention", draw<Attention>},
-      {"attention_backward", draw<AttentionBackward>},
-      {"multihead", draw<Multihead>},
-      {"multihead_backward", draw<MultiheadBackward>},
-      {"graph_attention", draw<GraphAttention>},
-      {"graph_attention_backward", draw<GraphAttentionBackward>},
-      {"merge", draw<Merging>},
+void draw_multihead(std::uint64_t seed, Drawn& d) {
+  Block& b = d.keep(draw_block(seed));
+  want_as_python_does(b.attention);
+  b.run_all(make_context(nullptr));
+  say_block(d.call, b);
+  say_options(d.call, b.attention);
+  ask(d.call, b.attention);
+  d.results["out"] = result(b.out, inputs_of(b.attention.desc.packed_queries > 0));
+  give(d.results, b.attention);
+  d.line = line_of(b);
+}
+
+void draw_multihead_backward(std::uint64_t seed, Drawn& d) {
+  BlockBackward& p = d.keep(without_single(seed, draw_block_backward));
+  const Problem& attention = p.block.attention;
+  const bool packed_q = attention.desc.packed_queries > 0;
+  want_plainly(p);
+  p.block.own_desc.keep = seed % 2 == 0 ? 1 : 0;
+  p.run(make_context(nullptr));
+  say_block(d.call, p.block);
+  say_options(d.call, attention);
+  say_score_gradient(d.call, attention);
+  d.call["grad_out"] = array(p.grad_out, inputs_of(packed_q));
+  if (p.grad_lse) d.call["grad_lse"] = array(*p.grad_lse, lse_of(packed_q));
+  give_gradients(d.results, p, [&](BlockGradientOf of) {
+    if (of == kBlockInputQuery) return inputs_of(packed_q);
+    if (of == kBlockInputKey) return inputs_of(attention.desc.packed_keys > 0);
+    if (of == kBlockWOut && p.block.combine() == HEED_COMBINE_TENSOR) return Order{0, 2, 3};
+    if (of >= kBlockWQuery && of <= kBlockWOut) return Order{2, 3};
+    return of == kBlockBias ? Order{0, 1, 2, 3} : Order{3};
+  });
+  d.line = line_of(p);
+}
+
+void draw_graph_attention(std::uint64_t seed, Drawn& d) {
+  GraphProblem& p = d.keep(without_single(seed, drawn<Graphs::kAny>));
+  p.in_place = false;
+  for (const std::size_t of : {std::size_t{kGraphLse}, std::size_t{kGraphWeights}}) {
+    (p.desc.*graph_tensor(of).rows).dtype = HEED_DTYPE_DEFAULT;
+    if (p.at(of)) p.add({of});
+  }
+  p.run(make_context(nullptr));
+  say_graph(d.call, p);
+  if (p.lse) d.call["return_lse"] = true;
+  if (p.weights) d.call["return_weights"] = true;
+  d.results["out"] = like_out(p, *p.out);
+  if (p.lse) d.results["lse"] = result(*p.lse, {2, 1});
+  if (p.weights) d.results["weights"] = result(*p.weights, {2, 1});
+  d.line = line_of(p);
+}
+
+void draw_graph_attention_backward(std::uint64_t seed, Drawn& d) {
+  GraphBackwardProblem& p =
+      d.keep(without_single(seed, [](std::uint64_t s) { return draw_graph_backward(s); }));
+  if (p.forward.data) p.forward.desc.out.dtype = p.forward.data->dtype();  // as steps hand it on
+  p.forward.add({kGraphOut});
+  want_plainly(p);
+  p.run(make_context(nullptr));
+  say_graph(d.call, p.forward);
+  d.call["grad_out"] = like_out(p.forward, p.grad_out);
+  if (p.grad_lse) d.call["grad_lse"] = array(*p.grad_lse, {2, 1});
+  give_gradients(d.results, p, [&](GraphGradientOf of) { return axes_of(p.forward, of); });
+  d.line = line_of(p);
+}
+
+/// Into the parts' types, as in Python.
+void draw_merging(std::uint64_t seed, Drawn& d) {
+  Draw draw(seed);
+  heed_merge_desc desc = draw_merge_desc(draw);
+  LaidOutMerge(desc).out.arrange(Arrangement::kDefault, desc.part_out.dtype);
+  LaidOutMerge(desc).lse.arrange(Arrangement::kDefault, desc.part_lse.dtype);
+  Merge& m = d.keep(Merge::of(desc, static_cast<std::size_t>(draw.integer(1, 4)), draw.index(4)));
+  const bool packed = desc.batch == 1 && draw.one_in(2);
+  draw_numbers(draw, m);
+  m.run_all(make_context(nullptr));
+  nb::list pairs;
+  for (std::size_t k = 0; k < m.outs.size(); ++k)
+    pairs.append(
+        nb::make_tuple(array(m.outs[k], rows_of(packed)), array(m.lses[k], lse_of(packed))));
+  d.call["parts"] = pairs;
+  if (packed) d.call["packed"] = true;
+  d.results["out"] = array(m.out, rows_of(packed));
+  d.results["lse"] = array(m.lse, lse_of(packed));
+  d.line = line_of(m);
+}
+
+void draw_operation(const std::string& name, std::uint64_t seed, Drawn& drawn) {
+  static const std::map<std::string, void (*)(std::uint64_t seed, Drawn & drawn)> kAll = {
+      {"attention", draw_attention},
+      {"attention_backward", draw_attention_backward},
+      {"multihead", draw_multihead},
+      {"multihead_backward", draw_multihead_backward},
+      {"graph_attention", draw_graph_attention},
+      {"graph_attention_backward", draw_graph_attention_backward},
+      {"merge", draw_merging},
   };
-  return kAll.at(operation);
+  kAll.at(name)(seed, drawn);
 }
 
 }  // namespace
@@ -526,8 +499,10 @@ NB_MODULE(heed_python_problems, module) {
   nb::set_leak_warnings(false);  // the latest problem lives as long as the process
   module.def("draw", [](const std::string& operation, std::uint64_t seed) {
     // What it is called with and must give lives until the next one is drawn.
-    static std::unique_ptr<heed_test::Drawn>* const latest = new std::unique_ptr<heed_test::Drawn>;
-    *latest = heed_test::drawer_of(operation)(seed);
-    return (*latest)->said(operation + " " + std::to_string(seed));
+    static heed_test::Drawn* const latest = new heed_test::Drawn;
+    *latest = {};
+    heed_test::draw_operation(operation, seed, *latest);
+    return nb::make_tuple(operation + " " + std::to_string(seed) + ": " + latest->line,
+                          latest->call, latest->results);
   });
 }
