@@ -480,7 +480,7 @@ void draw_merging(std::uint64_t seed, Drawn& d) {
 }
 
 void draw_operation(const std::string& name, std::uint64_t seed, Drawn& drawn) {
-  static const std::map<std::string, void (*)(std::uint64_t seed, Drawn & drawn)> kAll = {
+  static const std::map<std::string, void (*)(std::uint64_t, Drawn&)> kAll = {
       {"attention", draw_attention},
       {"attention_backward", draw_attention_backward},
       {"multihead", draw_multihead},
