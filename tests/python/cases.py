@@ -1,4 +1,7 @@
-"""Small problems that several tests share."""
+"""Small problems that several tests share, and programs in processes of their own."""
+
+import os
+import subprocess
 
 import numpy as np
 
@@ -39,6 +42,19 @@ def everything():
         "key_lengths": [6, 7],
         "scale": 0.4,
     }
+
+
+def started(*command, **environment):
+    """Runs a program without the environment's choices, but those given; None takes one away."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HEED_")}
+    return subprocess.run(
+        [str(word) for word in command],
+        env={name: x for name, x in {**kept, **environment}.items() if x is not None},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
 
 
 # ---- Blocks ----

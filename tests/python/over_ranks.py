@@ -16,8 +16,7 @@ import pytest
 from cases import everything, mask, tensors
 from kinds import assert_like, of_kinds
 from mpi4py import MPI
-from test_docstrings import described
-from test_readme import OVER_RANKS, check_session
+from test_docstrings import OVER_RANKS, check_session, described
 
 import heed
 import heed.mpi

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from cases import started
 
 import heed
 from heed.command import COMMANDS, bench, cost, parser, pieces
@@ -494,13 +495,11 @@ def test_bench_beside_torch(run):
 # ---- heed info and the rest ---------------------------------------------------------------------
 
 
-def test_info_has_all_that_a_report_needs(monkeypatch):
-    for name, value in (("ISA", "scalar"), ("THREADS", "2"), ("THREAD", "3")):  # one is misspelt
-        monkeypatch.setenv(f"HEED_{name}", value)
+def test_info_has_all_that_a_report_needs():
+    chosen = {"HEED_ISA": "scalar", "HEED_THREADS": "2", "HEED_THREAD": "3"}  # one is misspelt
 
     def told(*words):
-        command = (sys.executable, "-m", "heed", "info", *words)
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return started(sys.executable, "-m", "heed", "info", *words, **chosen).stdout
 
     table, _, how = told().partition("\n\n")
     assert how.startswith("To report a problem, send these lines")
@@ -629,13 +628,8 @@ def test_completion(run, tensors):
         assert (ran.status, ran.out) == (0, argcomplete.shellcode(["heed"], shell=shell))
     for words, found in COMPLETED:
         asked = {"_ARGCOMPLETE": "1", "COMP_LINE": words, "COMP_POINT": str(len(words))}
-        told = subprocess.run(
-            ["bash", "-c", f"{shlex.quote(sys.executable)} -m heed 8>&1 9>&1 >/dev/null"],
-            env={**os.environ, **asked, "_ARGCOMPLETE_IFS": "\n"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        line = f"{shlex.quote(sys.executable)} -m heed 8>&1 9>&1 >/dev/null"
+        told = started("bash", "-c", line, **asked, _ARGCOMPLETE_IFS="\n")
         assert sorted(told.stdout.split()) == found
 
 

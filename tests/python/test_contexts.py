@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import sysconfig
 import threading
@@ -55,13 +54,7 @@ def test_threads_of_the_default_context():
 
 
 def run(program, **environment):
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        env={n: x for n, x in {**os.environ, **environment}.items() if x is not None},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return cases.started(sys.executable, "-c", program, **environment)
 
 
 def test_environment():

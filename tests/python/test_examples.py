@@ -1,13 +1,12 @@
 """The programs of api/python/examples run, and find what they say they find."""
 
 import importlib.util
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from cases import started
 
 FOLDER = Path(__file__).parents[2] / "api" / "python" / "examples"
 # What each needs beside NumPy, what it prints, where times and spaces differ, and what it is given.
@@ -42,14 +41,8 @@ def test_program(name):
     for module in needs:
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed")
-    kept = {n: v for n, v in os.environ.items() if not n.startswith("HEED_") and n != "COLUMNS"}
-    ran = subprocess.run(
-        [sys.executable, str(FOLDER / f"{name}.py"), *given],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**kept, "PYTHONIOENCODING": "utf-8"},
-    )
+    program, kept = FOLDER / f"{name}.py", {"COLUMNS": None, "PYTHONIOENCODING": "utf-8"}
+    ran = started(sys.executable, program, *given, **kept)
     assert ran.returncode == 0, ran.stderr
     assert re.fullmatch(expected + r"\n?", ran.stdout), ran.stdout
 

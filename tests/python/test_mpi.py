@@ -4,12 +4,12 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
 import sys
 from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
+from cases import started
 
 import heed
 
@@ -31,23 +31,15 @@ needs_mpi = pytest.mark.skipif(
 )
 
 
-def started(*command, library=LIBRARY, **variables):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HEED_")}
+def run(*command, library=LIBRARY, **variables):
     path = os.pathsep.join(sys.path)
-    return subprocess.run(
-        [str(word) for word in command],
-        env={**kept, "PYTHONPATH": path, "HEED_MPI_LIBRARY": str(library), **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    return started(*command, PYTHONPATH=path, HEED_MPI_LIBRARY=str(library), **variables)
 
 
 @needs_mpi
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_over_ranks(ranks):
-    ran = started(START, "mpirun", ranks, *PROGRAM)
+    ran = run(START, "mpirun", ranks, *PROGRAM)
     assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-2000:]
 
 
@@ -60,7 +52,7 @@ def test_over_mpich(tmp_path):
     os.symlink(loaded(library), tmp_path / "libmpi.so.12")
     variables = {"LD_LIBRARY_PATH": str(tmp_path), "MPI4PY_MPIABI": "mpich"}
     tests = "(plain and dealt) or refused or Plan or Graphs"
-    ran = started(START, "mpiexec.mpich", 2, *PROGRAM, "-k", tests, library=MPICH, **variables)
+    ran = run(START, "mpiexec.mpich", 2, *PROGRAM, "-k", tests, library=MPICH, **variables)
     assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-2000:]
 
 
@@ -69,7 +61,7 @@ def test_over_mpich(tmp_path):
 def test_the_example(ranks):
     pytest.importorskip("torch")
     program = FOLDER.parents[1] / "api" / "python" / "examples" / "ranks.py"
-    ran = started(START, "mpirun", ranks, sys.executable, program, "500")
+    ran = run(START, "mpirun", ranks, sys.executable, program, "500")
     assert ran.returncode == 0, ran.stderr
     length = 500 - 500 % (2 * ranks)
     ring = r"ring" if ranks == 1 else r"(ring|heads)"
@@ -87,8 +79,8 @@ def test_the_example(ranks):
 
 def loaded(name):
     """Where the system has a library."""
-    listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True)
-    return next(line.split("=> ")[1] for line in listed.stdout.splitlines() if f"{name} " in line)
+    lines = started("/sbin/ldconfig", "-p").stdout.splitlines()
+    return next(line.split("=> ")[1] for line in lines if f"{name} " in line)
 
 
 LOADS = "import heed.mpi\ntry: print(heed.mpi.library())\nexcept heed.Error as e: print(repr(e))"
@@ -107,5 +99,5 @@ REFUSED = [
 def test_libraries_that_are_refused(library, words):
     if library == MPICH and not MPICH.exists():
         pytest.skip("there is no libheed_mpi_mpich")
-    ran = started(sys.executable, "-c", LOADS, library=library)
+    ran = run(sys.executable, "-c", LOADS, library=library)
     assert all(part in ran.stdout for part in words), ran.stdout + ran.stderr
