@@ -1,6 +1,7 @@
 """What tests share."""
 
 import os
+import sys
 from typing import NamedTuple
 
 import pytest
@@ -17,6 +18,15 @@ class Ran(NamedTuple):
     status: int
     out: str
     err: str
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """PyTorch draws the same numbers in every test, and heed.torch has counted nothing."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+    if "heed.torch" in sys.modules:
+        sys.modules["heed.torch"].report(clear=True)
 
 
 @pytest.fixture

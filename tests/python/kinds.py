@@ -83,6 +83,15 @@ OTHERS = [Kind("numpy", "float32", InLibrary)]  # as JAX does
 of_kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 
+def tangent(function: Callable[[Any], Any], x: Any) -> Any:
+    """Of PyTorch's forward mode, where all that goes in grows alike."""
+    from torch.autograd import forward_ad
+
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, x.new_ones(x.shape))
+        return forward_ad.unpack_dual(function(dual)).tangent
+
+
 def assert_like(kind: Kind, actual: Any, given: Any) -> None:
     """Results come in the caller's kind of array, and in its type."""
     assert type(actual) is type(given)

@@ -5,6 +5,7 @@ import itertools
 import pickle
 
 import pytest
+from kinds import tangent
 
 torch = pytest.importorskip("torch")
 
@@ -16,7 +17,6 @@ F = torch.nn.functional
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
     """Counts what heed computes."""
-    torch.manual_seed(0)
     calls = []
 
     def counted(*args):
@@ -282,13 +282,6 @@ def one_bias(layer):
     return layer
 
 
-def tangent(layer):
-    forward_ad = torch.autograd.forward_ad
-    with forward_ad.dual_level():
-        dual = forward_ad.make_dual(torch.randn(20, 16), torch.randn(20, 16))
-        return forward_ad.unpack_dual(layer(dual)).tangent
-
-
 def autocast(layer):
     with torch.autocast("cpu", torch.bfloat16):
         return no_grad(layer, torch.randn(20, 16))
@@ -302,7 +295,7 @@ LEFT_TO_PYTORCH = {
     "vmap": lambda layer: no_grad(torch.vmap(layer), torch.randn(3, 20, 16)),
     "sparse_weight": lambda layer: no_grad(sparse(layer), torch.randn(20, 16)),
     "sparse_rows": lambda layer: no_grad(layer, torch.eye(20, 16).to_sparse()),
-    "forward_mode": lambda layer: tangent(layer.requires_grad_(False)),
+    "forward_mode": lambda layer: tangent(layer.requires_grad_(False), torch.randn(20, 16)),
     "functional_call": lambda layer: no_grad(
         lambda x: torch.func.functional_call(layer, {"weight": 2 * layer.weight}, x),
         torch.randn(20, 16),

@@ -4,6 +4,7 @@ import itertools
 import re
 
 import pytest
+from kinds import tangent
 
 torch = pytest.importorskip("torch")
 geometric = pytest.importorskip("torch_geometric")
@@ -11,12 +12,6 @@ geometric = pytest.importorskip("torch_geometric")
 import heed.pyg  # noqa: E402
 
 NODES, EDGES, WIDTH, FEATURES = 40, 300, 6, 5
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch.manual_seed(0)
-    heed.torch.report(clear=True)
 
 
 def graph(nodes=NODES, sources=NODES):
@@ -305,10 +300,7 @@ def with_weights(layer, *given):
 
 
 def forward_mode(layer, x, *given):
-    forward_ad = torch.autograd.forward_ad
-    with forward_ad.dual_level():
-        dual = forward_ad.make_dual(x, torch.ones_like(x))
-        return forward_ad.unpack_dual(layer(dual, *given)).tangent
+    return tangent(lambda dual: layer(dual, *given), x)
 
 
 WITHOUT_MATRIX = torch.ones(EDGES, 1, FEATURES)

@@ -20,11 +20,6 @@ if find_spec("torch_geometric"):
     import heed.pyg
 
 
-@pytest.fixture(autouse=True)
-def fresh():
-    torch.manual_seed(0)
-
-
 def learned(*shape, dtype=torch.float64):
     return torch.randn(*shape, dtype=torch.float64).to(dtype).requires_grad_()
 

@@ -303,7 +303,6 @@ def test_models_train_with_dropout(name, monkeypatch):
         elif "SelfAttention" in type(module).__name__:
             module.dropout.p = 0.1
     calls = record(monkeypatch)
-    heed.torch.report(clear=True)
     model.set_attn_implementation("heed")
 
     def gradient(seed):
