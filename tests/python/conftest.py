@@ -20,6 +20,19 @@ class Ran(NamedTuple):
     err: str
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report):
+    """The first rank of MPI that fails says why, and ends all, which may wait for it already."""
+    if report.failed and "over_ranks.py" in report.nodeid:
+        from mpi4py import MPI
+
+        sys.__stdout__.write(
+            f"rank {MPI.COMM_WORLD.rank}: {report.nodeid}\n{report.longreprtext}\n"
+        )
+        sys.__stdout__.flush()
+        MPI.COMM_WORLD.Abort(1)
+
+
 @pytest.fixture(autouse=True)
 def fresh():
     """PyTorch draws the same numbers in every test, and heed.torch has counted nothing."""

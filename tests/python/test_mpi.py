@@ -21,7 +21,7 @@ MPICH = BUILD / "libheed_mpi_mpich.so"
 
 # An assertion that fails on one rank ends the others, too.
 PROGRAM = [sys.executable, "-m", "pytest", "-qx", "--color=no", "-p", "no:cacheprovider"]
-PROGRAM += ["-p", "ends_all_ranks", FOLDER / "over_ranks.py"]
+PROGRAM += [FOLDER / "over_ranks.py"]
 
 needs_mpi = pytest.mark.skipif(
     importlib.util.find_spec("mpi4py") is None
