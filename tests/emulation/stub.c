@@ -91,22 +91,11 @@ struct ExceptionFrame {
 };
 
 static const char* exception_name(u64 vector) {
-  switch (vector) {
-    case 0:
-      return "division error";
-    case 3:
-      return "breakpoint";
-    case 6:
-      return "invalid opcode";
-    case 13:
-      return "general protection";
-    case 14:
-      return "page fault";
-    case 19:
-      return "SIMD floating-point error";
-    default:
-      return "exception";
-  }
+  static const char* const names[32] = {
+      [0] = "division error",      [3] = "breakpoint",  [6] = "invalid opcode",
+      [13] = "general protection", [14] = "page fault", [19] = "SIMD floating-point error",
+  };
+  return names[vector] ? names[vector] : "exception";
 }
 
 static void put_field(const char* name, u64 value) {
