@@ -289,19 +289,6 @@ def test_sequences_that_are_not_there():
         heed.Sequence()
 
 
-def test_truncate():
-    sequence, _ = filled(cache_of(), 5)
-    sequence.append(*rows_of(3), layer=1)
-    for length, kind, message in (
-        (6, heed.ArgumentError, "length is 6; it must be 0 to 5, the rows of lay"),
-        (-1, heed.ArgumentError, "length is -1; it must be 0 to 5"),
-        ("5", TypeError, "length must be an int, not str"),
-    ):
-        with pytest.raises(kind, match=message):
-            sequence.truncate(length)
-    assert (len(sequence), sequence.length(1)) == (5, 8)
-
-
 def test_a_forked_process_uses_the_cache():
     cache = cache_of()
     sequence, (rows, _) = filled(cache, 20)

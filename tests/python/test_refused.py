@@ -102,6 +102,7 @@ def append(rotary=None, **given):
 # What is called, with what by default, and an output that a refused call leaves as it was.
 FUNCTIONS = {
     "attention": (heed.attention, ATTENTION, {"out": (2, 4, 5, 6)}),
+    "a score function": (heed.attention, ATTENTION, {}),
     "Plan.__call__": (ATTENTION_PLAN, {**ATTENTION, "attn_mask": yes(5, 7)}, {}),
     "a plan with out": (PLAN_OUT, {**ATTENTION, "out": STRIDED_OUT}, {}),
     "a plan of packed rows": (PLAN_PACKED, PACK, {}),
@@ -139,6 +140,7 @@ FUNCTIONS = {
     "Cache": (heed.Cache, {"key_heads": 2, "features": 8, "pages": 3}, {}),
     "cache_bytes": (heed.cache_bytes, {"key_heads": 2, "features": 8, "pages": 3}, {}),
     "Sequence.append": (append, {"key": NEW_KEY, "value": NEW_VALUE}, {}),
+    "Sequence.truncate": (filled(CACHE, 5)[0].truncate, {"length": 5}, {}),
     "Cache.attention": (
         CACHE.attention,
         {"sequences": [filled(CACHE, length)[0] for length in (5, 2)], "query": QUERIES},
@@ -374,6 +376,10 @@ ARGUMENTS = {
         (dict(rotary="halves", positions=[1, 2, 3], position_offset=4), "position_offset is given"),
         (dict(rotary="halves", position_offset=-9), "position_offset is -9; rows that lie at 5 to"),
     ],
+    "Sequence.truncate": [
+        (dict(length=6), "length is 6; it must be 0 to 5, the rows of lay"),
+        (dict(length=-1), "length is -1; it must be 0 to 5"),
+    ],
     "Cache.attention": [
         (dict(query=QUERIES[..., :4]), "query is ...; it must have 8 features, as the cache's"),
         (dict(query=QUERIES[:, :3]), "query has 3 heads and the cache 2; each must serve the same"),
@@ -443,6 +449,9 @@ TYPES = {
         (dict(score_function=(POINTER, 1.5)), "score_function[1] must be an address, or a pointer"),
         (dict(score_function=3), "score_function must be a callable, a function pointer of ctypes"),
     ],
+    "a score function": [
+        (dict(score_function=lambda s: s), "...positional argument"),
+    ],
     "Plan.__call__": [
         (dict(causal=True), "causal is the plan's: give it to heed.plan"),
     ],
@@ -502,6 +511,9 @@ TYPES = {
         (dict(rotary=3), 'rotary must be "halves", "interleaved", a dict or None, not int'),
         (dict(rotary={"pair": 1}), "rotary has 'pair'; it may have pairs, base, features, cosines"),
     ],
+    "Sequence.truncate": [
+        (dict(length="5"), "length must be an int, not str"),
+    ],
     "Cache.attention": [
         (dict(key_lengths=[1, 2]), "key_lengths is given; the cache knows its keys and values"),
         (dict(sequences=3), "sequences must be a heed.Sequence, or a list of them, not int"),
@@ -523,6 +535,10 @@ TYPES = {
 }
 
 VALUES = {
+    "a score function": [
+        (dict(score_function=lambda *_: "x"), "could not convert string to float"),
+        (dict(score_function=lambda *_: np.zeros(3)), "...broadcast"),
+    ],
     "show": [
         (dict(weights="abc"), "weights is <U3; it must be an array of numbers"),
         (dict(weights=None), "weights is object; it must be an array of numbers"),

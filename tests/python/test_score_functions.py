@@ -95,16 +95,3 @@ def test_what_it_raises_comes_out_afterwards(error, threads):
     assert caught.value is error
     assert len(calls) <= threads  # and is not called again
     heed.attention(q, k, v, context=context)
-
-
-@pytest.mark.parametrize(
-    ("function", "kind", "message"),
-    [
-        (lambda s, b, h, i, j: "x", ValueError, "could not convert string to float"),
-        (lambda s, b, h, i, j: np.zeros(3), ValueError, "broadcast"),
-        (lambda s: s, TypeError, "positional argument"),
-    ],
-)
-def test_wrong_callables(function, kind, message):
-    with pytest.raises(kind, match=message):
-        heed.attention(*tensors(), score_function=function)
