@@ -48,6 +48,8 @@ POOLS = {"key": POOL, "value": POOL[..., :6]}
 SHORT = {"key": POOL[:, :, :15], "value": POOL[:, :, :15], "block_table": [[0], [1]]}
 PACKED = {"key": f32(7, 2, 8), "value": f32(7, 2, 6), "cu_seqlens_k": [0, 3, 7]}
 PACKED_ROWS = {"query": ROWS, "cu_seqlens_q": [0, 3, 5]}
+NO_ROWS = {"query": ROWS[:0], "key": f32(0, 2, 8), "value": f32(0, 2, 6)}
+NO_ROWS |= {"cu_seqlens_q": [0, 0, 0], "cu_seqlens_k": [0, 0, 0]}
 INT8, SCALES = KEY.astype(np.int8), f32(2, 2, 7)
 OUT, LSE = f32(2, 4, 5, 8), f32(2, 4, 5)
 INPUT, B, HALF = f32(2, 5, 12), f32(8), np.zeros(4, np.float16)
@@ -56,6 +58,8 @@ SOURCES, DESTINATIONS = np.array([0, 1, 2]), np.array([2, 2, 0])
 NODES, DATA, W, W3 = f32(4, 2, 3), f32(4, 6), f32(6, 6), f32(3, 6, 6)
 EDGE_DATA, W_EDGE, REPEATED = f32(3, 5), f32(5, 6), np.broadcast_to(F32(0), (3, 2))
 CACHE = cache_of()
+MINE, THEIRS, FREED = (filled(cache, 5)[0] for cache in (CACHE, cache_of(), CACHE))
+FREED.free()
 QUERIES, (NEW_KEY, NEW_VALUE) = f32(2, 4, 3, 8), rows_of(3)
 TABLE, TURNED, EYE = f32(3, 4), f32(2, 5, 8), np.eye(3)
 
@@ -102,7 +106,7 @@ def append(rotary=None, **given):
 # What is called, with what by default, and an output that a refused call leaves as it was.
 FUNCTIONS = {
     "attention": (heed.attention, ATTENTION, {"out": (2, 4, 5, 6)}),
-    "a score function": (heed.attention, ATTENTION, {}),
+    "attention without out": (heed.attention, ATTENTION, {}),
     "Plan.__call__": (ATTENTION_PLAN, {**ATTENTION, "attn_mask": yes(5, 7)}, {}),
     "a plan with out": (PLAN_OUT, {**ATTENTION, "out": STRIDED_OUT}, {}),
     "a plan of packed rows": (PLAN_PACKED, PACK, {}),
@@ -140,7 +144,7 @@ FUNCTIONS = {
     "Cache": (heed.Cache, {"key_heads": 2, "features": 8, "pages": 3}, {}),
     "cache_bytes": (heed.cache_bytes, {"key_heads": 2, "features": 8, "pages": 3}, {}),
     "Sequence.append": (append, {"key": NEW_KEY, "value": NEW_VALUE}, {}),
-    "Sequence.truncate": (filled(CACHE, 5)[0].truncate, {"length": 5}, {}),
+    "Sequence.truncate": (MINE.truncate, {"length": 5}, {}),
     "Cache.attention": (
         CACHE.attention,
         {"sequences": [filled(CACHE, length)[0] for length in (5, 2)], "query": QUERIES},
@@ -235,6 +239,10 @@ ARGUMENTS = {
         (dict(out=f32(2, 4, 5, 7)), "out has shape [2, 4, 5, 7]; the result has [2, 4, 5, 6]"),
         (dict(out=np.zeros((2, 4, 5, 6))), "out is float64 but query is float32; what is given"),
     ],
+    "attention without out": [
+        (dict(NO_ROWS, cu_seqlens_q=[0, 0, 2]), "cu_seqlens_q[2] is 2; it must be 0"),
+        (dict(NO_ROWS, cu_seqlens_k=[0, 0, 2]), "cu_seqlens_k[2] is 2; it must be 0"),
+    ],
     "Plan.__call__": [
         (dict(key=KEY.astype(np.float16)), "key is float16 ...; the plan was made for float32"),
         (dict(value=VALUE[..., ::-1]), "value has strides [84, 42, 6, -1]; the plan was made for"),
@@ -287,6 +295,7 @@ ARGUMENTS = {
         (dict(attn_mask=f32(5, 5)), "attn_mask is floating; the plan was made for one that is"),
     ],
     "multihead_backward": [
+        (dict(keep=heed.Kept()), "keep holds nothing; give it to heed.multihead"),
         (dict(grad_key=True), "grad_key is wanted, but no key is given: grad_query is the sum of"),
         (dict(MEAN, grad_w_out=True), "grad_w_out is wanted, but there is no w_out"),
         (dict(grad_head_weights=True), "grad_head_weights is wanted, but no head_weights are"),
@@ -385,6 +394,9 @@ ARGUMENTS = {
         (dict(query=QUERIES[:, :3]), "query has 3 heads and the cache 2; each must serve the same"),
         (dict(query=QUERIES.astype(float)), "query is float64; it must be float32, float16 or"),
         (dict(max_seqlen_k=4), "max_seqlen_k is 4; the longest of sequences has 5 rows"),
+        (dict(sequences=[MINE, THEIRS]), "sequences[1] is of another cache"),
+        (dict(sequences=THEIRS, query=QUERIES[0]), "sequences is of another cache"),
+        (dict(sequences=[FREED], query=QUERIES[:1]), "sequences[0] was freed"),
     ],
     "merge": [
         (dict(parts=[]), "parts is empty; there must be at least one part"),
@@ -449,7 +461,7 @@ TYPES = {
         (dict(score_function=(POINTER, 1.5)), "score_function[1] must be an address, or a pointer"),
         (dict(score_function=3), "score_function must be a callable, a function pointer of ctypes"),
     ],
-    "a score function": [
+    "attention without out": [
         (dict(score_function=lambda s: s), "...positional argument"),
     ],
     "Plan.__call__": [
@@ -535,7 +547,7 @@ TYPES = {
 }
 
 VALUES = {
-    "a score function": [
+    "attention without out": [
         (dict(score_function=lambda *_: "x"), "could not convert string to float"),
         (dict(score_function=lambda *_: np.zeros(3)), "...broadcast"),
     ],
