@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""perf/scaling.py: what its models must be, and its command line.
+"""perf/scaling.py: what its models must be, and its command line; and tables and charts of what was
+measured, which say what the files of results do.
 
     scaling.py SOURCE        SOURCE is the folder of the sources
 """
@@ -27,6 +28,16 @@ import numpy as np
 FAST = ring_model.Network(0, 1e30)
 SLOW = ring_model.Network(1e-3, 1e6)
 KINDS = ("full", "zigzag", "contiguous")
+
+
+def text_of(*path):
+    with open(os.path.join(SOURCE, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def texts_of(*path):
+    """The words of a picture."""
+    return re.findall(r"<text[^>]*>([^<]*)</text>", text_of(*path))
 
 
 def run(*arguments):
@@ -204,8 +215,8 @@ class Numbers(unittest.TestCase):
     maxDiff = None
 
     def test_what_it_shows_is_printed(self):
-        with open(os.path.join(SOURCE, "api", "docs", "numbers.md"), encoding="utf-8") as file:
-            shown = re.findall(r"^```text\nscaling\.py (.*)\n((?:.*\n)*?)```$", file.read(), re.MULTILINE)
+        numbers = text_of("api", "docs", "numbers.md")
+        shown = re.findall(r"^```text\nscaling\.py (.*)\n((?:.*\n)*?)```$", numbers, re.MULTILINE)
         self.assertEqual([words.split()[0] for words, _ in shown], ["check", "ring", "length", "graph"])
         for words, text in shown:
             with self.subTest(words):
@@ -213,14 +224,33 @@ class Numbers(unittest.TestCase):
                 self.assertEqual(done.stdout, text)
 
     def test_chart(self):
-        with open(os.path.join(SOURCE, "perf", "ranks", "scaling.svg"), encoding="utf-8") as file:
-            texts = re.findall(r"<text[^>]*>([^<]*)</text>", file.read())
+        texts = texts_of("perf", "ranks", "scaling.svg")
         for gbit in (25, 100, 400):
             self.assertEqual(sum(text.startswith(f"{gbit} Gbit/s, L ") for text in texts), 3)
-        with open(os.path.join(SOURCE, "perf", "ranks", "runs.json"), encoding="utf-8") as file:
-            runs = [row for row in json.load(file)["benchmarks"] if row["ranks"] > 1]
+        runs = json.loads(text_of("perf", "ranks", "runs.json"))["benchmarks"]
+        runs = [row for row in runs if row["ranks"] > 1]
         marks = [text for text in texts if text in {str(int(row["ranks"])) for row in runs}]
         self.assertGreaterEqual(len(marks), len(runs))
+
+    def test_peers(self):
+        """The table, the main README's sentence about it and the chart."""
+        found = json.loads(text_of("perf", "peers", "attention.json"))
+        peers = {name: version for name, version in found["programs"].items() if name != "heed"}
+        measured = {workload: [f"{times[peer]:.2f}" if peer in times else "-" for peer in peers]
+                    for workload, times in found["times_as_long"].items()}
+        table = re.search(r"^\| workload \| PyTorch 2[^\n]*\n(\|[^\n]*\n)+", text_of("api", "docs", "numbers.md"),
+                          re.MULTILINE)[0]
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+        self.assertEqual({name: cells for name, *cells in rows[2:]}, measured)
+        for peer, name in {"torch": "PyTorch", "onnxruntime": "ONNX Runtime"}.items():
+            least = min(times[peer] for times in found["times_as_long"].values() if peer in times)
+            self.assertRegex(" ".join(text_of("README.md").split()),
+                             rf"{name} (takes )?at least {re.escape(f'{least:.2f}')} times")
+        texts = [text.partition(" \u2192")[0] for text in texts_of("perf", "peers", "attention.svg")]
+        for peer, version in peers.items():
+            self.assertTrue(any(version.partition("+")[0] in text for text in texts), (peer, version))
+        for workload, numbers in measured.items():
+            self.assertLessEqual({workload, *numbers} - {"-"}, set(texts), workload)
 
 
 if __name__ == "__main__":
