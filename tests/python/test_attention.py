@@ -115,11 +115,13 @@ def test_describe_weights():
 
 def test_project_reads_and_writes_in_place():
     random = np.random.default_rng(5)
-    weights = heed.Weights(random.standard_normal((9, 23)).T, random.standard_normal(9))
+    matrix, bias = random.standard_normal((23, 9)), random.standard_normal(9)
+    weights = heed.Weights(np.asfortranarray(matrix), bias)
     x = random.standard_normal((2, 23, 40)).transpose(0, 2, 1)
     for rows in (x, x[:, ::-2], x[0], x[:, :0], np.broadcast_to(x[0, 0], (3, 4, 23))):
         out = np.zeros((*rows.shape[:-1], 18))[..., ::2]
         assert heed.project(rows, weights, out=out) is out
+        np.testing.assert_allclose(out, rows @ matrix + bias, rtol=1e-12, atol=1e-12)
         np.testing.assert_array_equal(out, heed.project(rows.copy(), weights))
 
 
