@@ -116,30 +116,3 @@ def test_parameters_without_gradients():
     assert not out.requires_grad
     with torch.inference_mode():
         heed.attention(parameter, parameter, parameter)
-
-
-ROWS = np.ones((2, 4, 3, 8), np.float32)  # [batch, heads, rows, features]
-NO_ROWS, NO_BATCH = ROWS[:, :, :0], ROWS[:0]
-
-
-@pytest.mark.parametrize(
-    ("call", "shape"),
-    [
-        (lambda: heed.attention(NO_BATCH, NO_BATCH, NO_BATCH), (0, 4, 3, 8)),
-        (lambda: heed.attention(*[NO_BATCH] * 3, return_weights=True).weights, (0, 4, 3, 3)),
-        (lambda: heed.graph_attention(heed.Graph([], [], nodes=0), *[ROWS[0, :0]] * 3), (0, 3, 8)),
-        (lambda: heed.merge([(NO_ROWS, NO_ROWS[..., 0])])[0], (2, 4, 0, 8)),
-        (lambda: heed.rotate(NO_ROWS), (2, 4, 0, 8)),
-    ],
-)
-def test_empty_arrays_give_empty_results(call, shape):
-    """They have pointers in NumPy, and C takes none for them."""
-    assert call().shape == shape
-
-
-def test_no_rows_are_appended():
-    cache = heed.Cache(key_heads=4, features=8, pages=1)
-    sequence = cache.sequence()
-    sequence.append(NO_ROWS[0], NO_ROWS[0])
-    assert len(sequence) == 0
-    assert cache.attention(sequence, NO_ROWS[0]).shape == (4, 0, 8)

@@ -1,4 +1,4 @@
-"""Packed batches without rows of queries or of keys: results are empty, or of no key."""
+"""Arrays without rows, packed or not, and batches of nothing: results are empty, or of no key."""
 
 import numpy as np
 import pytest
@@ -89,28 +89,38 @@ def test_blocks_and_their_gradients(name, option):
         shaped(of, like=matrices[0])
 
 
-def test_self_attention_of_a_block():
-    query = np.zeros((0, WIDTH), np.float32)
-    matrices = dict.fromkeys(("w_query", "w_key", "w_value"), numbers(WIDTH, WIDTH))
-    out = heed.multihead(query, **matrices, heads=HEADS, cu_seqlens_q=[0, 0])
-    assert out.shape == query.shape
+ONE, NONE = numbers(1, HEADS, 3, WIDTH), numbers(0, HEADS, 3, WIDTH)
+NO_ROWS, PACKED = ONE[:, :, :0], numbers(0, HEADS, WIDTH)
+MATRICES = dict.fromkeys(("w_query", "w_key", "w_value"), numbers(WIDTH, WIDTH))
+CACHE = heed.Cache(key_heads=HEADS, features=WIDTH, pages=2)
+HELD = CACHE.sequence()
+HELD.append(ONE[0], ONE[0])
+CALLS = [
+    # What is called, and the shape of what it gives.
+    (lambda: heed.attention(NONE, NONE, NONE), NONE.shape),
+    (lambda: heed.attention(NONE, NONE, NONE, return_weights=True).weights, (0, HEADS, 3, 3)),
+    (lambda: heed.multihead(PACKED[:, 0], **MATRICES, heads=2, cu_seqlens_q=[0, 0]), (0, WIDTH)),
+    (lambda: heed.graph_attention(heed.Graph([], [], nodes=0), *[PACKED] * 3), PACKED.shape),
+    (lambda: heed.merge([(NO_ROWS, NO_ROWS[..., 0])])[0], NO_ROWS.shape),
+    (lambda: heed.rotate(NO_ROWS), NO_ROWS.shape),
+    (lambda: CACHE.attention(CACHE.sequence(), NO_ROWS[0]), (HEADS, 0, WIDTH)),
+    (lambda: CACHE.attention([HELD] * 2, PACKED, cu_seqlens_q=[0, 0, 0]), PACKED.shape),
+    (lambda: CACHE.attention([HELD], PACKED, cu_seqlens_q=[0, 0], return_lse=True).lse, (HEADS, 0)),
+    # One of a batch would serve all sequences, were there any.
+    (lambda: CACHE.attention([], ONE), NONE.shape),
+    (lambda: heed.attention(ONE, NONE, NONE), NONE.shape),
+    (lambda: heed.attention(NONE, ONE, ONE), NONE.shape),
+    (lambda: heed.attention(NONE, ONE, NONE), NONE.shape),
+    (lambda: heed.attention(ONE, PACKED, PACKED, cu_seqlens_k=[0]), NONE.shape),
+]
 
 
-def test_attention_over_a_cache():
-    cache = heed.Cache(key_heads=HEADS, features=WIDTH, pages=2)
-    sequence = cache.sequence()
-    sequence.append(numbers(HEADS, 3, WIDTH), numbers(HEADS, 3, WIDTH))
-    query = np.zeros((0, HEADS, WIDTH), np.float32)
-    found = cache.attention([sequence] * 2, query, cu_seqlens_q=[0, 0, 0], return_lse=True)
-    assert (found.out.shape, found.lse.shape) == (query.shape, (HEADS, 0))
+@pytest.mark.parametrize(("call", "shape"), CALLS)
+def test_empty_arrays_give_empty_results(call, shape):
+    """They have pointers in NumPy, and C takes none for them."""
+    assert call().shape == shape
 
 
-def test_one_of_a_batch_serves_no_sequence():
-    """Where it would serve all of them, were there any."""
-    one, none = numbers(1, HEADS, 3, WIDTH), numbers(0, HEADS, 3, WIDTH)
-    cache = heed.Cache(key_heads=HEADS, features=WIDTH, pages=2)
-    assert cache.attention([], one).shape == none.shape
-    for given in ((one, none, none), (none, one, one), (none, one, none)):
-        assert heed.attention(*given).shape == none.shape
-    keys = np.zeros((0, HEADS, WIDTH), np.float32)
-    assert heed.attention(one, keys, keys, cu_seqlens_k=[0]).shape == none.shape
+def test_no_rows_are_appended():
+    HELD.append(NO_ROWS[0], NO_ROWS[0])
+    assert len(HELD) == 3
