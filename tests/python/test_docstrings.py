@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
+from test_bits import GRADIENTS
 
 import heed
 from heed import command, information
@@ -108,17 +109,10 @@ def test_the_environment_is_what_the_header_says():
     assert list(information._VARIABLES) == said
 
 
-@pytest.mark.parametrize(
-    ("function", "gradients"),
-    [
-        (heed.attention_backward, heed.Gradients),
-        (heed.multihead_backward, heed.MultiheadGradients),
-        (heed.graph_attention_backward, heed.GraphGradients),
-    ],
-)
-def test_every_gradient_can_be_asked_for(function, gradients):
-    asked = {n for n in inspect.signature(function).parameters if n.startswith("grad_")}
-    assert asked == {f"grad_{n}" for n in (*gradients._fields, "out", "lse")}
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_every_gradient_can_be_asked_for(name):
+    asked = {n for n in inspect.signature(getattr(heed, name)).parameters if n.startswith("grad_")}
+    assert asked == {f"grad_{n}" for n in (*GRADIENTS[name]._fields, "out", "lse")}
 
 
 WRITING = ("attention", "multihead", "graph_attention", "project", "rotate", "merge")
