@@ -32,15 +32,16 @@ RANK, RANKS = WORLD.rank, WORLD.size
 LAST = RANKS - 1
 # Options as the package reads them, and gradients that they have; tests of C have all over ranks.
 OPTIONS = {
-    "plain": ({}, ["scale"]),
-    "causal": ({"causal": "bottom_right"}, []),
-    "float_mask": ({"attn_mask": np.where(mask(2, 1, 5, 7), 0, -np.inf)}, ["bias"]),
-    "dropout": ({"dropout": 0.4, "seed": (7, 3)}, ["scale"]),
-    "cosine": (
-        {"score": "cosine", "score_weights": [1, 2, -1, 5]},
-        ["score_weights", "scale", "temperature"],
+    "float_mask": (
+        {"attn_mask": np.where(mask(2, 1, 5, 7), 0, -np.inf)}
+        | {"score": "cosine", "score_weights": [1, 2, -1, 5]},
+        ["bias", "score_weights", "scale", "temperature"],
     ),
-    "bias_of_heads": ({"bias": np.random.default_rng(5).normal(size=(4, 1, 7))}, ["bias"]),
+    "dropout": (
+        {"bias": np.random.default_rng(5).normal(size=(4, 1, 7)), "causal": "bottom_right"}
+        | {"dropout": 0.4, "seed": (7, 3)},
+        ["bias", "scale"],
+    ),
     "everything": (everything(), ["bias", "sinks", "alibi_slopes", "scale", "temperature"]),
 }
 of_ranks_that_differ = pytest.mark.skipif(RANKS == 1, reason="of ranks that differ there are two")

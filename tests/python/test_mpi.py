@@ -51,7 +51,7 @@ def test_over_mpich(tmp_path):
         pytest.skip("there is no libheed_mpi_mpich")
     os.symlink(loaded(library), tmp_path / "libmpi.so.12")
     variables = {"LD_LIBRARY_PATH": str(tmp_path), "MPI4PY_MPIABI": "mpich"}
-    tests = "(plain and dealt) or refused or Plan or Graphs"
+    tests = "(dropout and dealt) or refused or Plan or Graphs"
     ran = run(START, "mpiexec.mpich", 2, *PROGRAM, "-k", tests, library=MPICH, **variables)
     assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-2000:]
 
