@@ -222,7 +222,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
       p.key_length < long_keys ? few : std::max(few, std::min(sums / 2, 2 * widths.decoded));
   const bool some = p.packed_queries > 0 ? plan.pack_heads <= most : longest <= most;
   Decode& decode = plan.decode;
-  if (plan.placement == Placement::kPanels || p.hard || !p.is_dot() || !some) return;
+  if (plan.placement != Placement::kPacked || p.hard || !p.is_dot() || !some) return;
   decode.few = few;
   decode.rows = most;
   decode.long_keys = long_keys;
