@@ -257,9 +257,7 @@ class Prefill {
     Panel<Real> panel = block_.panel<Real>(p, on_.kernels.panels.lanes, products_.depth);
     const heed_attention_plan& plan = on_.plan;
     const std::int64_t before = block_.rows_before(p);
-    panel.query = plan.placement == Placement::kPanels
-                      ? on_.in_panels(on_.args.query, panel, on_.problem.features)
-                      : on_.buffer(&Slab::query) + before * plan.query_lines;
+    panel.query = on_.buffer(&Slab::query) + before * plan.query_lines;
     panel.state = {on_.buffer(&Slab::row_max) + before, on_.buffer(&Slab::row_sum) + before,
                    on_.buffer(&Slab::accumulators) + before * plan.accumulator_rows, false};
     panel.summed = reinterpret_cast<Summed*>(on_.buffer(&Slab::summed)) + p;
@@ -280,7 +278,7 @@ class Prefill {
   }
 
   void begin(const Panel<Real>& panel) const {
-    if (on_.plan.placement != Placement::kPanels) scores_.pack_query(panel);
+    scores_.pack_query(panel);
     reset(panel);
   }
 

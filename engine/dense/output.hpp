@@ -22,15 +22,12 @@ class Output {
       multiply_values(row_sum, static_cast<Real>(on_.problem.kept()), panel.pitch, kept);
       row_sum = kept;
     }
-    if (on_.plan.placement == Placement::kPanels)
-      on_.kernels.panels.normalise(panel.vectors, sums, row_sum, features_, in_panels(panel));
-    else
-      store_rows(
-          on_.kernels, panel, sums, row_sum, features_, out_, on_.buffer(&Slab::rows),
-          [&](std::size_t, std::int64_t row, std::int64_t head) {
-            return on_.query_row(on_.args.out, out_, row, head);
-          },
-          wanted);
+    store_rows(
+        on_.kernels, panel, sums, row_sum, features_, out_, on_.buffer(&Slab::rows),
+        [&](std::size_t, std::int64_t row, std::int64_t head) {
+          return on_.query_row(on_.args.out, out_, row, head);
+        },
+        wanted);
     if (on_.args.lse == nullptr && results_ == nullptr) return;
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
       if (wanted == nullptr || wanted[i]) write_softmax(panel.state, i, row, head);
@@ -41,27 +38,23 @@ class Output {
   void write_row(const Panel<Real>& panel, std::size_t i, const Real* values) const {
     const std::int64_t row = panel.query_row(i);
     const std::int64_t head = panel.head(i);
-    on_.kernels.numbers.write(out_.type, values, features_,
-                              on_.query_row(on_.args.out, out_, row, head), out_.strides.feature);
+    write_values(row, head, values);
     write_softmax(panel.state, i, row, head);
   }
 
   /// Hard attention: writes row i of the panel, `values`, which is the value of `key`.
-  void write_hard(const Panel<Real>& panel, std::size_t i, std::int64_t key, Real* values) const {
+  void write_hard(const Panel<Real>& panel, std::size_t i, std::int64_t key,
+                  const Real* values) const {
     const std::int64_t row = panel.query_row(i);
     const std::int64_t head = panel.head(i);
     if (results_ != nullptr) result(row, head).argmax = key;
-    if (on_.plan.placement != Placement::kPanels)
-      return on_.kernels.numbers.write(out_.type, values, features_,
-                                       on_.query_row(on_.args.out, out_, row, head),
-                                       out_.strides.feature);
-    Real* const to = in_panels(panel);
-    for (std::size_t x = 0; x < features_; ++x) to[x * panel.pitch + i] = values[x];
+    write_values(row, head, values);
   }
 
  private:
-  Real* in_panels(const Panel<Real>& panel) const {
-    return on_.in_panels(on_.args.out, panel, on_.problem.value_features);
+  void write_values(std::int64_t row, std::int64_t head, const Real* values) const {
+    on_.kernels.numbers.write(out_.type, values, features_,
+                              on_.query_row(on_.args.out, out_, row, head), out_.strides.feature);
   }
 
   /// Writes how the softmax of row i ended, where somebody asks.

@@ -150,17 +150,6 @@ struct AttentionThread {
                                           static_cast<std::size_t>(features), to, 1);
                   });
   }
-
-  /// The features [features][pitch] of a panel's head, where queries and results are in panels
-  /// (Placement::kPanels).
-  Real* in_panels(const void* panels, const Panel<Real>& panel, std::int64_t features) const {
-    const std::int64_t lanes = kernels.panels.lanes;
-    const std::int64_t width = round_up(problem.query_heads * features, PanelGeometry::row_padding);
-    const std::int64_t before =
-        sequence.batch * round_up(problem.query_length, lanes) + panel.first;
-    return static_cast<Real*>(const_cast<void*>(panels)) + before * width +
-           panel.pack->head * features * static_cast<std::int64_t>(panel.pitch);
-  }
 };
 
 /// Rows [first, first + rows) of a pack; the caller adds the buffers. Their keys come in whole

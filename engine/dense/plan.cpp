@@ -185,7 +185,7 @@ Parts parts_of(const heed_context& context, const Problem& p, Placement placemen
   const auto all_are = [&](ElementType type) {
     return p.query.type == type && p.key.type == type && p.value.type == type;
   };
-  if (p.float64 || placement == Placement::kPanels || !p.is_dot()) return {};
+  if (p.float64 || placement == Placement::kByHead || !p.is_dot()) return {};
   const bool rounds =
       context.precision == Precision::kMedium && !p.projected && all_are(ElementType::kF32);
   if (has_pairs(context) && (rounds || all_are(ElementType::kBf16))) return {1};
@@ -222,7 +222,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
       p.key_length < long_keys ? few : std::max(few, std::min(sums / 2, 2 * widths.decoded));
   const bool some = p.packed_queries > 0 ? plan.pack_heads <= most : longest <= most;
   Decode& decode = plan.decode;
-  if (plan.placement != Placement::kPacked || p.hard || !p.is_dot() || !some) return;
+  if (plan.placement == Placement::kByHead || p.hard || !p.is_dot() || !some) return;
   decode.few = few;
   decode.rows = most;
   decode.long_keys = long_keys;

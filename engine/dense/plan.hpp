@@ -106,14 +106,10 @@ union RowResult {
   std::int64_t argmax;  ///< or kNoKey, or kNotANumber
 };
 
-/// Where queries and results lie, and which rows share panels.
+/// Which rows share panels.
 enum class Placement {
-  kPacked,  ///< as their layouts say; the query heads that share a key head are packed
-  kByHead,  ///< as their layouts say; every head by itself
-  /// Every head by itself, and in panels, for callers within heed: [batch][panel][width][pitch] as
-  /// in projection/rows.hpp, the features of the heads one after the other. Queries are scaled
-  /// already, and 0 in lanes without a row.
-  kPanels,
+  kPacked,  ///< of the query heads that share a key head
+  kByHead,  ///< of every head by itself; none are decoded
 };
 
 /// The pass that is planned. On the way back, sequences of few rows are cut into panels as all

@@ -77,7 +77,6 @@ struct QueryBlock {
 
   /// The block's rows of queries or of out.
   void add_rows(Ahead& ahead, const void* data, const Layout& layout, std::int64_t features) const {
-    if (plan->placement == Placement::kPanels) return;
     const std::int64_t first = pack.query_row(first_row(0));
     const std::int64_t last = pack.query_row(first_row(panels) - 1);
     for (std::int64_t head = pack.head; head < pack.head + pack.group; ++head)

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "engine/dense/plan.hpp"
-#include "engine/dense/scores.hpp"
 #include "engine/multihead/plan.hpp"
 #include "engine/multihead/problem.hpp"
 #include "engine/parallel/parallel_for.hpp"
@@ -45,15 +44,6 @@ class BlockRun {
          key_rows_.output(tensors_ + plan_.space.value, a.value, a.value_features)},
     };
     for (Matmul& matmul : matmuls) matmul.parts = parts(matmul);
-    for (std::size_t i = 0; i < (one_input ? 3 : 1); ++i) {
-      matmuls[i].items = plan_.query.size.items;
-      if (in_panels()) matmuls[i].x_panels = workspace_ + plan_.space.input;
-    }
-    if (in_panels()) {
-      pack(query);
-      matmuls[0].y_panels = tensors_ + plan_.space.query;
-      matmuls[0].y_scale = ScoreSteps(a, attention_, HEED_WEIGHTS_PROBABILITIES).query_scale;
-    }
     multiply(matmuls, 3, plan_.matmul_workers);
   }
 
@@ -78,8 +68,6 @@ class BlockRun {
                      matrix(problem_.w_out, args_.p_out, args_.w_out, args_.b_out),
                      query_rows_.output(args_.out, problem_.out, problem_.width_out)};
     matmul.parts = parts(matmul);
-    matmul.items = plan_.out.size.items;
-    if (in_panels()) matmul.x_panels = tensors_ + plan_.space.heads;
     multiply(&matmul, 1, plan_.combine_workers);
   }
 
@@ -90,14 +78,6 @@ class BlockRun {
   }
   Parts parts(const Matmul& matmul) const {
     return product_parts(*plan_.context, matmul.x.layout.type, matmul.w.type());
-  }
-  bool in_panels() const { return plan_.attention.placement == Placement::kPanels; }
-
-  void pack(const InputRows& query) const {
-    const PackJob job = {problem_.float64(),       query,
-                         problem_.attention.batch, problem_.attention.query_length,
-                         problem_.width_query,     workspace_ + plan_.space.input};
-    pack_panels(*plan_.context, job, plan_.matmul_workers, slabs(), plan_.space.slab_bytes);
   }
 
   std::byte* slabs() const { return workspace_ + plan_.space.shared; }

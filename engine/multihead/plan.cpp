@@ -73,12 +73,9 @@ void place_projections(const heed_context& context, MultiheadProblem& block) {
   p.out.strides = queries_by_row(p, p.value_features);
 }
 
-/// Panels save transposing rows back and forth between the steps: queries, and the results of
-/// heads, then lie as attention and products work on them. Panels are cut sequence by sequence, so
-/// there are none where short sequences would leave more than an eighth of them empty, nor where a
-/// CBLAS library or a combiner reads rows. Recomputing weights and gradients read rows too, but
-/// asking for them must not change out, so the same rows share panels. Pairs and parts have panels
-/// of another kind, and scores that are no products do not scale queries.
+/// Every head has panels of its own where its rows fill them; short sequences would leave more than
+/// an eighth of them empty. Products of pairs or parts have panels of another kind. The shape and
+/// the types alone decide: asking for weights, or keeping tensors, must not change out.
 Placement choose_placement(const heed_context& context, const MultiheadProblem& p) {
   const Problem& a = p.attention;
   const std::int64_t lanes = with_real(a.float64, [&](auto real) {
@@ -89,26 +86,19 @@ Placement choose_placement(const heed_context& context, const MultiheadProblem& 
       !a.is_dot() || !p.has_w_out() || a.packed_queries > 0 || a.batch == 0 ||
       padding * 8 > a.query_length)
     return Placement::kPacked;
-  const bool recomputes = a.weights_point != HEED_WEIGHTS_NONE || a.sum_columns;
-  return recomputes || p.keep ? Placement::kByHead : Placement::kPanels;
+  return Placement::kByHead;
 }
 
 void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   const MultiheadProblem& p = plan.problem;
-  const bool panels = plan.attention.placement == Placement::kPanels;
-  const std::int64_t items = plan.attention.placement == Placement::kPacked ? 1 : p.attention.batch;
   const auto most_parts = [&](const Layout& x) { return most_product_parts(context, x.type); };
   const std::uint32_t queries = most_parts(p.input_query);
   const std::uint32_t keys = std::max(queries, most_parts(p.input_key));  // may be one input
   const std::uint32_t heads = most_parts(p.attention.out);
-  const MatmulSize query = {p.float64(), p.query_rows, p.width_query, p.queries_width,
-                            items,       panels,       panels,        queries};
-  const MatmulSize key = {p.float64(), p.key_rows, p.width_key, p.keys_width,
-                          1,           false,      false,       keys};
-  const MatmulSize value = {p.float64(), p.key_rows, p.width_key, p.values_width,
-                            1,           false,      false,       keys};
-  const MatmulSize out = {p.float64(), p.query_rows, p.heads_width, p.width_out,
-                          items,       panels,       false,         heads};
+  const MatmulSize query = {p.float64(), p.query_rows, p.width_query, p.queries_width, queries};
+  const MatmulSize key = {p.float64(), p.key_rows, p.width_key, p.keys_width, keys};
+  const MatmulSize value = {p.float64(), p.key_rows, p.width_key, p.values_width, keys};
+  const MatmulSize out = {p.float64(), p.query_rows, p.heads_width, p.width_out, heads};
   const double before = flops_of(query) + flops_of(key) + flops_of(value);
   const double after = p.has_w_out() ? flops_of(out) : 0;
   const double combining = 2.0 * static_cast<double>(p.query_rows) *
@@ -132,25 +122,16 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
 /// Steps that run one after the other share memory, except for kept tensors.
 void lay_out(heed_multihead_plan& plan) {
   const MultiheadProblem& p = plan.problem;
-  const bool panels = plan.attention.placement == Placement::kPanels;
   const std::int64_t number = real_bytes(p.float64());
   Offsets offsets;
   Offsets kept;
-  const auto take = [&](Size rows, Size columns, const Layout& of) {
-    return (p.keep ? kept : offsets)
-        .take(rows, panels ? round_up(columns, PanelGeometry::row_padding) : columns, of.bytes);
-  };
-  const Size query_rows =
-      panels ? round_up(Size(p.attention.query_length), plan.query.lanes) * p.attention.batch
-             : p.query_rows;
+  Offsets& tensors = p.keep ? kept : offsets;
   MultiheadSpace& s = plan.space;
   const Problem& a = p.attention;
-  s.input =
-      take(query_rows, panels ? std::max(p.width_query, p.heads_width) : p.heads_width, a.out);
-  s.heads = s.input;
-  s.query = take(query_rows, p.queries_width, a.query);
-  s.key = take(p.key_rows, p.keys_width, a.key);
-  s.value = take(p.key_rows, p.values_width, a.value);
+  s.heads = tensors.take(p.query_rows, p.heads_width, a.out.bytes);
+  s.query = tensors.take(p.query_rows, p.queries_width, a.query.bytes);
+  s.key = tensors.take(p.key_rows, p.keys_width, a.key.bytes);
+  s.value = tensors.take(p.key_rows, p.values_width, a.value.bytes);
   if (p.keep) s.lse = kept.take(p.query_rows, p.attention.query_heads, sizeof(double));
   Offsets row;
   row.take(1, p.attention.value_features, number);
@@ -161,9 +142,8 @@ void lay_out(heed_multihead_plan& plan) {
                                          {"features", p.attention.features},
                                          {"value_features", p.attention.value_features}});
   };
-  s.slab_bytes =
-      std::max({plan.query.slab.bytes, plan.key.slab.bytes, plan.value.slab.bytes,
-                plan.out.slab.bytes, pack_slab_bytes(*plan.context, p.float64()), checked(row)});
+  s.slab_bytes = std::max({plan.query.slab.bytes, plan.key.slab.bytes, plan.value.slab.bytes,
+                           plan.out.slab.bytes, checked(row)});
   const Size slabs = Size(std::max(plan.matmul_workers, plan.combine_workers)) *
                      static_cast<std::int64_t>(s.slab_bytes);
   s.shared =

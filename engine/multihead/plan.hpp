@@ -8,15 +8,13 @@
 #include "engine/dense/plan.hpp"
 #include "engine/multihead/problem.hpp"
 #include "engine/projection/matmul.hpp"
-#include "engine/projection/rows.hpp"
 
 namespace heed {
 
 /// Offsets, in bytes, into the workspace; of kept tensors, where a run keeps them, into args.kept.
 /// Only one step of a run uses `shared` at a time.
 struct MultiheadSpace {
-  std::size_t input;  ///< input_query in panels; used until the projections are done
-  std::size_t heads;  ///< the results of the heads, kept; used from then on: they replace `input`
+  std::size_t heads;              ///< kept: the results of the heads
   std::size_t query, key, value;  ///< kept: projections, see place_projections() in plan.cpp
   std::size_t lse;                ///< kept; only where that is asked for
   std::size_t kept_bytes;

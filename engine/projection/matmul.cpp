@@ -37,10 +37,8 @@ std::int64_t most_rows(const MatmulSize& size, std::int64_t cache, std::int64_t 
                        std::int64_t bytes) {
   constexpr std::int64_t kKept = std::int64_t{4} << 20;
   if (!size.may_pair()) return cache / 2 / (kTileIn * bytes);
-  const std::int64_t rows = 2 * cache / ((widest + kTileIn) * bytes);
-  return size.x_in_panels
-             ? rows
-             : std::min(rows, kKept / (Size(size.in) * size.most_parts * (bytes / 2)).value());
+  return std::min(2 * cache / ((widest + kTileIn) * bytes),
+                  kKept / (Size(size.in) * size.most_parts * (bytes / 2)).value());
 }
 
 /// Whether a product that one task's rows could hold is better cut by its rows, too. Every task
@@ -48,7 +46,7 @@ std::int64_t most_rows(const MatmulSize& size, std::int64_t cache, std::int64_t 
 bool is_cheaper_by_rows(const MatmulSize& size, std::int64_t tasks, std::int64_t threads) {
   const auto packed = [&](std::int64_t row_tasks) {
     const std::int64_t out_tasks = ceil_div(tasks, row_tasks);
-    return Size(out_tasks) * (size.x_in_panels ? 0 : size.rows) + Size(row_tasks) * size.out;
+    return Size(out_tasks) * size.rows + Size(row_tasks) * size.out;
   };
   return tasks > 1 && packed(threads).value() < packed(1).value();
 }
@@ -66,7 +64,7 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
   const std::int64_t widest = std::max(cache / 4 / (kTileIn * kBytes) / kBlock * kBlock, kBlock);
   const std::int64_t most_panels =
       std::max<std::int64_t>(most_rows(size, cache, widest, kBytes) / plan.panel_rows, 1);
-  const ItemCut cut(size.items, size.rows / size.items, plan.panel_rows, plan.lanes);
+  const PanelCut cut(size.rows, plan.panel_rows, plan.lanes);
   const std::int64_t panels = std::max<std::int64_t>(cut.panels(), 1);
   const auto worth = static_cast<std::int64_t>(std::min(flops_of(size) / kFlopsPerClaim, 1e9)) + 1;
   const std::int64_t tasks = std::min(claims, worth);
@@ -100,8 +98,8 @@ void lay_out(MatmulPlan& plan) {
   };
   const std::int64_t rows = plan.task_panels * plan.panel_rows;
   MatmulSlab slab{};
-  slab.x = take(plan.size.x_in_panels ? 0 : rows, plan.x_lines);
-  slab.accumulators = take(plan.size.y_in_panels ? 0 : rows, plan.sweep_out);
+  slab.x = take(rows, plan.x_lines);
+  slab.accumulators = take(rows, plan.sweep_out);
   slab.weights = take(plan.tile_lines, plan.out_block);
   const std::int64_t ins = plan.size.may_pair() ? kMostTileIn : kTileIn;
   slab.wide = take(std::max(ins, plan.panel_rows), std::max(plan.out_block, ins));
@@ -121,8 +119,7 @@ struct TaskGrid {
   std::int64_t count;
 
   explicit TaskGrid(const Matmul& p) {
-    const std::int64_t rows = p.rows / p.items;
-    const std::int64_t panels = ItemCut(p.items, rows, p.plan->panel_rows, p.plan->lanes).panels();
+    const std::int64_t panels = PanelCut(p.rows, p.plan->panel_rows, p.plan->lanes).panels();
     row_tasks = ceil_div(panels, p.plan->task_panels);
     count = row_tasks * ceil_div(p.plan->size.out, p.plan->task_out);
   }
@@ -222,8 +219,7 @@ void run_project(const heed_context& context, const ProjectProblem& p, const Pro
   if (p.all_rows == 0) return;
   const heed_weights& weights = *p.weights;
   const Parts parts = product_parts(context, p.x.type, weights.type);
-  const MatmulSize size = {weights.float64, p.all_rows, weights.in, weights.out, 1,
-                           false,           false,      parts.count};
+  const MatmulSize size = {weights.float64, p.all_rows, weights.in, weights.out, parts.count};
   const MatmulPlan plan = plan_matmul(context, "weights", size, claims_for(context));
   const std::uint32_t workers = workers_for(context, flops_of(size));
   const std::int64_t bytes = (Size(workers) * static_cast<std::int64_t>(plan.slab.bytes))

@@ -11,11 +11,11 @@
 // (Multiply::multiply_again), because infinity times 0 is NaN.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "api/heed.h"
-#include "engine/projection/rows.hpp"
 #include "engine/projection/weights.hpp"
 #include "engine/runtime/workspace.hpp"
 #include "engine/tensor/operands.hpp"
@@ -27,9 +27,6 @@ struct MatmulSize {
   bool float64;
   std::int64_t rows;  ///< at most
   std::int64_t in, out;
-  std::int64_t items = 1;    ///< see Product
-  bool x_in_panels = false;  ///< in every run
-  bool y_in_panels = false;
   std::uint32_t most_parts = 0;  ///< that a run multiplies, see Parts; 0: floats alone
 
   bool may_pair() const { return most_parts > 0; }
@@ -38,8 +35,8 @@ struct MatmulSize {
 /// Offsets, in bytes, into the slab of workspace that one thread works in. Values are of the
 /// arithmetic's type.
 struct MatmulSlab {
-  std::size_t x;  ///< panels of the task's rows, [panel][x_lines][pitch]; empty if x is in panels
-  std::size_t accumulators;  ///< [panel][sweep_out][pitch]; empty if y is in panels
+  std::size_t x;             ///< panels of the task's rows, [panel][x_lines][pitch]
+  std::size_t accumulators;  ///< [panel][sweep_out][pitch]
   std::size_t weights;       ///< one packed tile
   std::size_t wide;          ///< one tile, widened; or rows of x or y
   std::size_t bias;          ///< [out_block]
@@ -84,6 +81,36 @@ std::int64_t claims_for(const heed_context& context);
 /// Threads that so much work is worth.
 std::uint32_t workers_for(const heed_context& context, double flops);
 
+/// Rows of a tensor [batch][row][feature], numbered through: row t is row t % per_batch of batch
+/// item t / per_batch.
+struct InputRows {
+  const void* data;
+  Layout layout;
+  std::int64_t per_batch;
+
+  const std::byte* at(std::int64_t t) const {
+    return row_at(data, layout, t / per_batch, 0, t % per_batch);
+  }
+  /// How many rows from t on, of `count`, lie a stride apart.
+  std::int64_t in_step(std::int64_t t, std::int64_t count) const {
+    const bool whole = layout.strides.batch == per_batch * layout.strides.row;
+    return whole ? count - t : std::min(count - t, per_batch - t % per_batch);
+  }
+};
+
+/// The same with features split between heads: feature x is x % per_head of head x / per_head.
+struct OutputRows {
+  void* data;
+  Layout layout;
+  std::int64_t per_batch;
+  std::int64_t per_head;
+
+  std::byte* at(std::int64_t t, std::int64_t x) const {
+    return row_at(data, layout, t / per_batch, x / per_head, t % per_batch) +
+           x % per_head * layout.strides.feature * layout.bytes;
+  }
+};
+
 /// One product of a run.
 struct Matmul {
   const MatmulPlan* plan;
@@ -91,16 +118,8 @@ struct Matmul {
   InputRows x;
   MatrixArgument w;
   OutputRows y;
-
-  /// Where x or y is in panels, rows are cut into panels item by item: `items` of them, all of one
-  /// length.
-  std::int64_t items = 1;
-  const void* x_panels = nullptr;  ///< x in panels, instead of x
-  void* y_panels =
-      nullptr;  ///< receives y_scale times y in panels, 0 in lanes without a row, instead of y
-  double y_scale = 1;
   Parts parts = {};   ///< that are multiplied; at most the plan's
-  bool adds = false;  ///< y, of one head and not in panels, grows by the product; without a bias
+  bool adds = false;  ///< y, of one head, grows by the product; without a bias
 };
 
 /// Computes all of them; `workers` threads of the context share the tasks. Each works in a slab of

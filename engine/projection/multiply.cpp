@@ -15,15 +15,9 @@ constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
 
 // ---- Rows in panels -----------------------------------------------------------------------------
 
-/// Features transposed at a time: this many of a panel's rows stay in the L1 cache.
-constexpr std::int64_t kPackFeatures = 128;
-
 /// Lines that lie apart are fetched so many early.
 constexpr std::int64_t kLinesAhead = 12;
 constexpr std::int64_t kCacheLine = 64;
-
-/// Panels of a claim, so that it is worth its atomic increment.
-constexpr std::int64_t kPanelsPerClaim = 2;
 
 /// Transposes features [k, k + count) of a panel's rows to `to`, where feature k of the panel lies,
 /// as these products want them; products of pairs use one line more. `wide`, [rows][count], is used
@@ -66,29 +60,6 @@ void pack_rows(const KernelTable<Real>& kernels, const ProductKernels<Real>& pro
                       static_cast<std::size_t>(count), Real{1}, to);
 }
 
-/// Packs panels, each in a thread's slab.
-template <class Real>
-void pack(const heed_context& context, const PackJob& job, std::uint32_t workers, std::byte* slabs,
-          std::size_t slab_bytes) {
-  const KernelTable<Real>& kernels = kernels_of<Real>(*context.kernels);
-  const ItemCut cut(job.items, job.rows,
-                    std::int64_t{kernels.panels.lanes} * kernels.panels.max_vectors,
-                    kernels.panels.lanes);
-  const std::int64_t width = round_up(job.features, PanelGeometry::row_padding);
-  parallel_each(context.threads, {cut.panels(), kPanelsPerClaim, workers},
-                [&](std::int64_t p, std::uint32_t worker) {
-                  auto* const wide = reinterpret_cast<Real*>(slabs + worker * slab_bytes);
-                  const ItemCut::RowSpan place = cut.at(p);
-                  const PanelRows panel =
-                      PanelRows::of(place.first, place.rows, kernels.panels.lanes);
-                  Real* const to = static_cast<Real*>(job.panels) + place.before * width;
-                  for (std::int64_t k = 0; k < job.features; k += kPackFeatures)
-                    pack_rows<Real>(kernels, kernels.panels, job.from, panel, k,
-                                    std::min(kPackFeatures, job.features - k), wide,
-                                    to + k * static_cast<std::int64_t>(panel.pitch));
-                });
-}
-
 // ---- Products -----------------------------------------------------------------------------------
 
 /// One task of a product: some panels of rows times some features out.
@@ -102,7 +73,7 @@ class Multiply {
         packing_(Packing::of(products_)),
         matmul_(matmul),
         plan_(*matmul.plan),
-        cut_(matmul.items, matmul.rows / matmul.items, plan_.panel_rows, plan_.lanes),
+        cut_(matmul.rows, plan_.panel_rows, plan_.lanes),
         slab_(slab) {}
 
   /// Rows: the `task`-th plan.task_panels panels. Features out: [begin, end).
@@ -117,39 +88,33 @@ class Multiply {
           multiply_tile(
               first, panels,
               {k, std::min(step, plan_.size.in - k), x, std::min(plan_.out_block, sweep_end - x)},
-              sweep, matmul_.x_panels == nullptr && x == begin);
+              sweep, x == begin);
     }
   }
 
  private:
   /// Rows are numbered as in x and y.
   struct Panel : PanelRows {
-    Real* x;             ///< the tile's features in, of the task's own, or given
+    Real* x;             ///< the tile's features in
     Real* accumulators;  ///< of the tile's features out
   };
 
   /// Panel p of the task, for a tile of the sweep that begins with a feature out.
   Panel panel(std::int64_t first_panel, std::int64_t p, const TileOf& tile,
               std::int64_t sweep) const {
-    const ItemCut::RowSpan place = cut_.at(first_panel + p);
-    const std::int64_t before = place.before - cut_.at(first_panel).before;  // rows of the task
+    const std::int64_t first = cut_.begin(first_panel + p);
+    const std::int64_t before = first - cut_.begin(first_panel);  // rows of the task
     Panel panel{};
-    static_cast<PanelRows&>(panel) = PanelRows::of(place.first, place.rows, kernels_.panels.lanes);
+    static_cast<PanelRows&>(panel) =
+        PanelRows::of(first, cut_.begin(first_panel + p + 1) - first, kernels_.panels.lanes);
     const auto pitch = static_cast<std::int64_t>(panel.pitch);
     const std::int64_t lines = packing_.lines(tile.k) * pitch;
     panel.x =
         buffer(plan_.slab.x) + before * plan_.x_lines + (plan_.keeps_x() ? lines : std::int64_t{0});
-    if (matmul_.x_panels != nullptr)
-      panel.x = static_cast<Real*>(const_cast<void*>(matmul_.x_panels)) +
-                place.before * round_up(plan_.size.in, PanelGeometry::row_padding) + lines;
     // Sums that one tile completes leave before the next panel's begin.
     panel.accumulators = buffer(plan_.slab.accumulators);
     if (plan_.size.in > packing_.tile_in())
       panel.accumulators += before * plan_.sweep_out + (tile.x - sweep) * pitch;
-    if (matmul_.y_panels != nullptr)
-      panel.accumulators = static_cast<Real*>(matmul_.y_panels) +
-                           place.before * round_up(plan_.size.out, PanelGeometry::row_padding) +
-                           tile.x * pitch;
     return panel;
   }
 
@@ -184,7 +149,7 @@ class Multiply {
     const auto values = static_cast<std::size_t>(outs) * panel.pitch;
     if (matmul_.parts.count > 0 && !kernels_.numbers.all_finite(panel.accumulators, values))
       multiply_again(panel, x, outs);
-    matmul_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
+    store(panel, x, outs);
   }
 
   /// Multiplies features out [x, x + outs) of a panel again as floats where results are not
@@ -297,15 +262,6 @@ class Multiply {
       kernels_.numbers.write(layout.type, from, panel.rows, to, 1);
   }
 
-  void scale(const Panel& panel, std::int64_t outs) const {
-    const auto factor = static_cast<Real>(matmul_.y_scale);
-    for (std::int64_t x = 0; x < outs; ++x) {
-      Real* const row = panel.accumulators + x * static_cast<std::int64_t>(panel.pitch);
-      for (std::size_t i = 0; i < panel.rows; ++i) row[i] *= factor;
-      for (std::size_t i = panel.rows; i < panel.pitch; ++i) row[i] = 0;
-    }
-  }
-
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
 
   const KernelTable<Real>& kernels_;
@@ -313,7 +269,7 @@ class Multiply {
   const Packing packing_;
   const Matmul& matmul_;
   const MatmulPlan& plan_;
-  const ItemCut cut_;
+  const PanelCut cut_;
   std::byte* const slab_;
 };
 
@@ -325,19 +281,6 @@ void multiply(const Kernels& kernels, const Matmul& matmul, std::byte* slab, std
     using Real = decltype(real);
     Multiply<Real>(kernels_of<Real>(kernels), matmul, slab).run(task, begin, end);
   });
-}
-
-std::size_t pack_slab_bytes(const heed_context& context, bool float64) {
-  return with_real(float64, [&](auto real) -> std::size_t {
-    const KernelTable<decltype(real)>& kernels = kernels_of<decltype(real)>(*context.kernels);
-    return kernels.panels.lanes * kernels.panels.max_vectors * kPackFeatures * sizeof real;
-  });
-}
-
-void pack_panels(const heed_context& context, const PackJob& job, std::uint32_t workers,
-                 std::byte* slabs, std::size_t slab_bytes) {
-  with_real(job.float64,
-            [&](auto real) { pack<decltype(real)>(context, job, workers, slabs, slab_bytes); });
 }
 
 }  // namespace heed

@@ -32,13 +32,9 @@ class PanelCut {
     const std::int64_t rest = rows - full_ * panel_rows;
     panels_ = full_ + (rest > 0 ? 1 : 0);
     moved_ = full_ > 0 && rest > 0 && rest <= lanes ? panel_rows - 2 * lanes : 0;
-    padded_ = (rows + lanes - 1) / lanes * lanes;
   }
 
   std::int64_t panels() const { return panels_; }
-
-  /// Rows that the panels can hold.
-  std::int64_t padded() const { return padded_; }
 
   /// The first row of panel p; the number of rows for the panel after the last.
   std::int64_t begin(std::int64_t p) const {
@@ -50,32 +46,6 @@ class PanelCut {
   std::int64_t rows_, panel_rows_, full_;
   std::int64_t panels_;
   std::int64_t moved_;  ///< rows that the last panel takes from the one before
-  std::int64_t padded_;
-};
-
-/// Rows of several items, cut item by item: no panel holds rows of two.
-class ItemCut {
- public:
-  ItemCut(std::int64_t items, std::int64_t rows, std::int64_t panel_rows, std::int64_t lanes)
-      : items_(items), rows_(rows), cut_(rows, panel_rows, lanes) {}
-
-  std::int64_t panels() const { return items_ * cut_.panels(); }
-
-  struct RowSpan {
-    std::int64_t first;   ///< row, numbered through the items
-    std::int64_t rows;    ///< of the panel
-    std::int64_t before;  ///< rows that the panels before it can hold
-  };
-  RowSpan at(std::int64_t p) const {
-    const std::int64_t item = p / cut_.panels();
-    const std::int64_t begin = cut_.begin(p % cut_.panels());
-    const std::int64_t end = cut_.begin(p % cut_.panels() + 1);
-    return {item * rows_ + begin, end - begin, item * cut_.padded() + begin};
-  }
-
- private:
-  std::int64_t items_, rows_;
-  PanelCut cut_;
 };
 
 /// How many values of bfloat16 stand for a float: one, and weights are rounded to that, or

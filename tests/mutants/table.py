@@ -312,9 +312,6 @@ MUTANTS = [
     Mutant("head-ends", "a product's columns go on past the end of a head", BLOCK,
            "std::min(y.per_head - at % y.per_head, x + outs - at);",
            "std::min(y.per_head, x + outs - at);"),
-    Mutant("asked-bits", "asking for weights changes the bits of out", BLOCK,
-           "return recomputes || p.keep ? Placement::kByHead",
-           "return recomputes || p.keep ? Placement::kPacked"),
     Mutant("max-of-nan", "the largest of heads is no NaN where a later head is none", BLOCK,
            "first_is_largest(to[x], head[x]) ? to[x]", "head[x] <= to[x] ? to[x]"),
     # ---- Rotary embedding ----
