@@ -85,7 +85,7 @@ heed_status heed_isa_get(size_t index, heed_isa_info* info) {
       fail(HEED_STATUS_INVALID_ARGUMENT, "index is %zu; it must be less than %zu", index,
            heed::isa_count());
     const heed::Isa& isa = heed::isa_at(index);
-    const heed::KernelTable<float>& kernels = isa.kernels->f32;
+    const heed::KernelTable<float>& kernels = isa.kernels.f32;
     heed_isa_info known = HEED_ISA_INFO_INIT;
     known.usable = isa.usable() ? 1 : 0;
     known.name = kernels.isa;

@@ -133,7 +133,7 @@ std::vector<const KernelTable<float>*> tables(const Options& options) {
   for (const std::string& name : names) {
     make_context({}, name, 1);  // throws, with the choices, where the name is none of them
     for (std::size_t i = 0; i < isa_count(); ++i)
-      if (name == isa_at(i).kernels->f32.isa) chosen.push_back(&isa_at(i).kernels->f32);
+      if (name == isa_at(i).kernels.f32.isa) chosen.push_back(&isa_at(i).kernels.f32);
   }
   return chosen;
 }

@@ -71,8 +71,21 @@ struct Kinds {
   bool (*is_usable)(std::size_t kind) = nullptr;  ///< here; nullptr: all are that this build has
 };
 
+/// choose(name, source) of what an option or else the environment asks for; a name of nullptr:
+/// nobody asks. A wrong name from the environment is the environment's fault.
+template <class Function>
+auto choose_named(const char* option, const char* field, const char* variable, Function&& choose) {
+  if (option != nullptr) return choose(option, field);
+  try {
+    return choose(text_of(variable), variable);
+  } catch (Error& error) {
+    if (error.status != HEED_STATUS_OUT_OF_MEMORY) error.status = HEED_STATUS_INVALID_ENVIRONMENT;
+    throw;
+  }
+}
+
 /// The kind of this name. Throws an Error that lists them; `source` names where the name came from.
-std::size_t choose_kind(const Kinds& kinds, const char* name, const char* source) {
+std::size_t find_kind(const Kinds& kinds, const char* name, const char* source) {
   if (name == nullptr) return kinds.preferred();
   Text choices;
   bool known = false;
@@ -91,35 +104,12 @@ std::size_t choose_kind(const Kinds& kinds, const char* name, const char* source
        choices.c_str());
 }
 
-/// A name that somebody asks for; nullptr: nobody does.
-class Named {
- public:
-  Named(const char* option, const char* field, const char* variable)
-      : by_option_(option != nullptr),
-        name_(by_option_ ? option : text_of(variable)),
-        source_(by_option_ ? field : variable) {}
-
-  /// choose(name, source). A wrong name from the environment is the environment's fault.
-  template <class Function>
-  decltype(auto) choose(Function&& choose) const {
-    try {
-      return choose(name_, source_);
-    } catch (Error& error) {
-      if (!by_option_ && error.status != HEED_STATUS_OUT_OF_MEMORY)
-        error.status = HEED_STATUS_INVALID_ENVIRONMENT;
-      throw;
-    }
-  }
-  std::size_t choose(const Kinds& kinds) const {
-    return choose(
-        [&](const char* name, const char* source) { return choose_kind(kinds, name, source); });
-  }
-
- private:
-  bool by_option_;
-  const char* name_;
-  const char* source_;
-};
+std::size_t choose_kind(const Kinds& kinds, const char* option, const char* field,
+                        const char* variable) {
+  return choose_named(option, field, variable, [&](const char* name, const char* source) {
+    return find_kind(kinds, name, source);
+  });
+}
 
 /// 0: nobody asks for a number.
 std::uint32_t choose_number(std::uint32_t option, const char* field, const char* variable,
@@ -178,7 +168,7 @@ void use_own_executor(heed_context& context, const heed_context_options& options
   const Kinds kinds = {executor_count(), [] { return executor_count() - 1; },
                        [](std::size_t i) { return executor_at(i).name; }};
   const ExecutorKind& kind = executor_at(
-      Named(options.executor_name, "options.executor_name", "HEED_PARALLEL").choose(kinds));
+      choose_kind(kinds, options.executor_name, "options.executor_name", "HEED_PARALLEL"));
   const bool serial = &kind == &kSerialExecutor;
   const std::uint32_t count =
       serial ? 1 : (threads != 0 ? threads : std::min(usable_cpus(), kMaxThreads));
@@ -197,20 +187,20 @@ void choose(heed_context& context, const heed_context_options& options) {
   context.caches = read_caches();
   context.cpu = cpu_name();
   const Kinds isas = {isa_count(), [] { return fastest_isa(cpu_name()); },
-                      [](std::size_t i) { return isa_at(i).kernels->f32.isa; },
+                      [](std::size_t i) { return isa_at(i).kernels.f32.isa; },
                       [](std::size_t i) { return isa_at(i).usable(); }};
-  context.kernels = isa_at(Named(options.isa, "options.isa", "HEED_ISA").choose(isas)).kernels;
+  context.kernels = &isa_at(choose_kind(isas, options.isa, "options.isa", "HEED_ISA")).kernels;
   const Kinds backends = {backend_count(), [] { return std::size_t{0}; },
                           [](std::size_t i) { return name_of(backend_at(i)); }};
   context.backend =
-      backend_at(Named(options.product, "options.product", "HEED_PRODUCT").choose(backends));
+      backend_at(choose_kind(backends, options.product, "options.product", "HEED_PRODUCT"));
   // An empty option is no file, whatever the environment says.
   const auto tuning = [&](const char* name, const char* source) -> Tuning {
     if (name == nullptr || *name == '\0') return {};
     return read_tuning(context.allocator, name, source, context.cpu, context.kernels->f32.isa);
   };
   context.tuning =
-      Named(options.tuning_file, "options.tuning_file", "HEED_TUNING_FILE").choose(tuning);
+      choose_named(options.tuning_file, "options.tuning_file", "HEED_TUNING_FILE", tuning);
 }
 
 // ---- Memory -------------------------------------------------------------------------------------
@@ -233,15 +223,16 @@ void c_release(void*, void* memory, std::size_t) {
 #endif
 }
 
-/// Checks a caller's allocator; the C library's for nullptr.
+/// The caller's, checked; the C library's for nullptr.
 heed_allocator resolve_allocator(const heed_allocator* given) {
   if (given == nullptr)
     return {static_cast<std::uint32_t>(sizeof(heed_allocator)), 0, nullptr, c_allocate, c_release};
-  check_reserved("options.allocator.reserved", given->reserved);
-  if (given->allocate == nullptr)
+  const heed_allocator known = read_struct(given, "options.allocator");
+  check_reserved("options.allocator.reserved", known.reserved);
+  if (known.allocate == nullptr)
     refuse("options.allocator.allocate is NULL; it must be a function");
-  if (given->release == nullptr) refuse("options.allocator.release is NULL; it must be a function");
-  return *given;
+  if (known.release == nullptr) refuse("options.allocator.release is NULL; it must be a function");
+  return known;
 }
 
 }  // namespace
@@ -249,11 +240,7 @@ heed_allocator resolve_allocator(const heed_allocator* given) {
 heed_context* make_context(const heed_context_options* given) {
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   if (given != nullptr) options = read_struct(given, "options");
-  heed_allocator allocator_given{};
-  if (options.allocator != nullptr)
-    allocator_given = read_struct(options.allocator, "options.allocator");
-  const heed_allocator allocator =
-      resolve_allocator(options.allocator != nullptr ? &allocator_given : nullptr);
+  const heed_allocator allocator = resolve_allocator(options.allocator);
   heed_context* const context = make<heed_context>(allocator);
   try {
     context->allocator = allocator;

@@ -18,7 +18,6 @@ namespace heed {
 namespace {
 
 bool always() { return true; }
-bool everywhere(const CpuName& /*cpu*/) { return true; }
 
 #if defined(HEED_ISA_AVX2) || defined(HEED_ISA_AVX512)
 /// The answer of CPUID for a leaf; all 0 where the CPU does not know it.
@@ -96,53 +95,31 @@ bool has_neonbf16() {
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
-constexpr Kernels kScalar = HEED_KERNELS("scalar", Scalar, nullptr);
-#if defined(HEED_ISA_SSE2)
-constexpr Kernels kSse2 = HEED_KERNELS("sse2", Sse2, &kSse2NodesF32);
-#endif
-#if defined(HEED_ISA_AVX2)
-constexpr Kernels kAvx2 = HEED_KERNELS("avx2", Avx2, &kAvx2NodesF32);
-#endif
-#if defined(HEED_ISA_AVX512)
-constexpr Kernels kAvx512 = HEED_KERNELS("avx512", Avx512, &kAvx512NodesF32);
-#endif
-#if defined(HEED_ISA_AVX512BF16)
-constexpr Kernels kAvx512Bf16 =
-    HEED_KERNELS("avx512bf16", Avx512, &kAvx512NodesF32, &kAvx512Bf16Pairs, &kAvx512Bf16RowPairs);
-#endif
-#if defined(HEED_ISA_AMX)
-constexpr Kernels kAmx = HEED_KERNELS("amx", Avx512, &kAvx512NodesF32, &kAmxPairs,
-                                      &kAvx512Bf16RowPairs, {&kAmxTwoParts, &kAmxExactOnePart});
-#endif
-#if defined(HEED_ISA_NEON)
-constexpr Kernels kNeon = HEED_KERNELS("neon", Neon, &kNeonNodesF32);
-#endif
-#if defined(HEED_ISA_NEONBF16)
-constexpr Kernels kNeonBf16 = HEED_KERNELS("neonbf16", Neon, &kNeonNodesF32, &kNeonBf16Pairs);
-#endif
-
 constexpr Isa kIsas[] = {
-    {&kScalar, always, everywhere},
+    {HEED_KERNELS("scalar", Scalar, nullptr), always},
 #if defined(HEED_ISA_SSE2)
-    {&kSse2, always, everywhere},  // part of every x86-64
+    {HEED_KERNELS("sse2", Sse2, &kSse2NodesF32), always},  // part of every x86-64
 #endif
 #if defined(HEED_ISA_AVX2)
-    {&kAvx2, has_avx2, everywhere},
+    {HEED_KERNELS("avx2", Avx2, &kAvx2NodesF32), has_avx2},
 #endif
 #if defined(HEED_ISA_AVX512)
-    {&kAvx512, has_avx512, everywhere},
+    {HEED_KERNELS("avx512", Avx512, &kAvx512NodesF32), has_avx512},
 #endif
 #if defined(HEED_ISA_AVX512BF16)
-    {&kAvx512Bf16, has_avx512bf16, has_fast_pairs},
+    {HEED_KERNELS("avx512bf16", Avx512, &kAvx512NodesF32, &kAvx512Bf16Pairs, &kAvx512Bf16RowPairs),
+     has_avx512bf16, has_fast_pairs},
 #endif
 #if defined(HEED_ISA_AMX)
-    {&kAmx, has_amx, everywhere},
+    {HEED_KERNELS("amx", Avx512, &kAvx512NodesF32, &kAmxPairs, &kAvx512Bf16RowPairs,
+                  {&kAmxTwoParts, &kAmxExactOnePart}),
+     has_amx},
 #endif
 #if defined(HEED_ISA_NEON)
-    {&kNeon, always, everywhere},  // part of every aarch64
+    {HEED_KERNELS("neon", Neon, &kNeonNodesF32), always},  // part of every aarch64
 #endif
 #if defined(HEED_ISA_NEONBF16)
-    {&kNeonBf16, has_neonbf16, everywhere},
+    {HEED_KERNELS("neonbf16", Neon, &kNeonNodesF32, &kNeonBf16Pairs), has_neonbf16},
 #endif
 };
 
@@ -162,8 +139,11 @@ bool has_fast_pairs(const CpuName& cpu) {
 }
 
 std::size_t fastest_isa(const CpuName& cpu) {
+  const auto is_faster = [&](const Isa& isa) {
+    return isa.usable() && (isa.faster == nullptr || isa.faster(cpu));
+  };
   std::size_t fastest = isa_count() - 1;
-  while (!isa_at(fastest).usable() || !isa_at(fastest).faster(cpu)) --fastest;
+  while (!is_faster(isa_at(fastest))) --fastest;
   return fastest;
 }
 

@@ -43,9 +43,10 @@ inline std::size_t tile_cache(const Caches& caches) {
 }
 
 struct Isa {
-  const Kernels* kernels;
-  bool (*usable)();                    ///< asks the CPU and the operating system, never assumes
-  bool (*faster)(const CpuName& cpu);  ///< than the ISAs before it, where it is usable
+  Kernels kernels;
+  bool (*usable)();  ///< asks the CPU and the operating system, never assumes
+  /// Than the ISAs before it, where it is usable; nullptr: on every CPU.
+  bool (*faster)(const CpuName& cpu) = nullptr;
 };
 
 /// From the plainest to the widest; the first is always usable.

@@ -400,9 +400,9 @@ MUTANTS = [
     Mutant("number-and-more", "what follows a number in the environment is ignored", API,
            "problem != std::errc{} || stop != end ||", "problem != std::errc{} ||"),
     Mutant("blamed-wrongly", "a wrong name in the environment is the caller's fault", API,
-           "if (!by_option_ && error.status != HEED_STATUS_OUT_OF_MEMORY) "
+           "if (error.status != HEED_STATUS_OUT_OF_MEMORY) "
            "error.status = HEED_STATUS_INVALID_ENVIRONMENT;",
-           "(void)by_option_;"),
+           "(void)error;"),
 ]
 
 # What only CPUs with AVX512-BF16 can notice.

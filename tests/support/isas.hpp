@@ -24,7 +24,7 @@ inline std::vector<const heed::Kernels*> usable_kernels() {
   std::vector<const heed::Kernels*> usable;
   for (std::size_t i = 0; i < heed::isa_count(); ++i) {
     const heed::Isa& isa = heed::isa_at(i);
-    if (isa.usable() && wanted(isa.kernels->f32.isa)) usable.push_back(isa.kernels);
+    if (isa.usable() && wanted(isa.kernels.f32.isa)) usable.push_back(&isa.kernels);
   }
   return usable;
 }
