@@ -1,4 +1,3 @@
-
 #include <algorithm>
 #include <cstring>
 
@@ -20,13 +19,7 @@ struct GivenRows {
 class Appending {
  public:
   Appending(const heed_cache& cache, const Growth& growth, const Append& append)
-      : cache_(cache),
-        problem_(cache.problem),
-        growth_(growth),
-        layer_(append.layer),
-        positions_(append.positions),
-        key_{problem_.key, append.given.key, append.key},
-        value_{problem_.value, append.given.value, append.value} {}
+      : cache_(cache), growth_(growth), append_(append) {}
 
   void run() {
     const Threads& threads = cache_.context->threads;
@@ -56,7 +49,7 @@ class Appending {
     const Rotary& rotary = problem_.rotary;
     const std::int64_t t = growth_.begin() + i;
     if (rotary.turns())
-      fill_angles(rotary, cache_.frequencies, positions_.of(i, t), buffer,
+      fill_angles(rotary, cache_.frequencies, append_.positions.of(i, t), buffer,
                   buffer + rotary.angles());
     for (std::int64_t head = 0; head < problem_.key_heads; ++head)
       for (const GivenRows* const given : {&key_, &value_})
@@ -65,7 +58,7 @@ class Appending {
 
   void write(const GivenRows& given, const std::byte* from, std::int64_t t, std::int64_t head,
              float* buffer) const {
-    std::byte* const to = cache_.row(given.stored, layer_, growth_.page_of(t), head, t);
+    std::byte* const to = cache_.row(given.stored, append_.layer, growth_.page_of(t), head, t);
     if (as_it_is(given)) {
       std::memcpy(to, from, given.stored.row_bytes);
       return;
@@ -79,20 +72,20 @@ class Appending {
     if (turns(given)) turn_row(rotary, buffer, buffer + rotary.angles(), row);
     if (in_place) return;
     if (problem_.rows_have_scales())
-      return numbers.quantise(row, count, reinterpret_cast<std::int8_t*>(to),
-                              cache_.scale(given.stored, layer_, growth_.page_of(t), head, t));
+      return numbers.quantise(
+          row, count, reinterpret_cast<std::int8_t*>(to),
+          cache_.scale(given.stored, append_.layer, growth_.page_of(t), head, t));
     if (given.stored.scale != 1)
       for (std::size_t x = 0; x < count; ++x) row[x] /= given.stored.scale;
     numbers.write(problem_.type, row, count, to, 1);
   }
 
   const heed_cache& cache_;
-  const CacheProblem& problem_;
+  const CacheProblem& problem_ = cache_.problem;
   const Growth& growth_;
-  const std::int64_t layer_;
-  const Positions& positions_;
-  const GivenRows key_;
-  const GivenRows value_;
+  const Append& append_;
+  const GivenRows key_ = {problem_.key, append_.given.key, append_.key};
+  const GivenRows value_ = {problem_.value, append_.given.value, append_.value};
   std::int64_t pitch_ = 0;
   Array<float> buffers_;  ///< [workers][pitch_]; empty if rows are stored as they lie
 };

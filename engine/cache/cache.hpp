@@ -80,7 +80,6 @@ class PageTree {
 
   std::int64_t free() const { return free_; }
   std::int32_t before(std::int32_t page) const { return previous_[page]; }
-  std::int32_t references(std::int32_t page) const { return references_[page]; }
 
   /// A page that nobody refers to yet; there must be one.
   std::int32_t take() {

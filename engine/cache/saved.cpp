@@ -104,40 +104,39 @@ constexpr std::int64_t kBuffer = 1 << 16;
 
 class Output {
  public:
-  /// To memory that is large enough.
-  explicit Output(void* memory) : next_(static_cast<std::byte*>(memory)) {}
+  Output(void* memory, std::size_t bytes)
+      : next_(static_cast<std::byte*>(memory)), end_(next_ + bytes) {}
   Output(const heed_allocator& allocator, int descriptor)
-      : descriptor_(descriptor), buffer_(allocator, kBuffer), next_(buffer_.data()) {}
+      : descriptor_(descriptor),
+        buffer_(allocator, kBuffer),
+        next_(buffer_.data()),
+        end_(buffer_.end()) {}
 
+  /// Memory must have as many bytes left.
   void write(const void* from, std::size_t count) {
     checksum_.add(from, count);
     const auto* bytes = static_cast<const std::byte*>(from);
-    while (count > 0) {
-      const std::size_t some = to_memory() ? count : std::min(count, buffer_.size() - held());
-      std::copy_n(bytes, some, next_);
-      next_ += some;
-      bytes += some;
-      count -= some;
-      if (!to_memory() && held() == buffer_.size()) flush();
+    for (std::size_t some = 0; count > 0; count -= some, bytes += some) {
+      if (next_ == end_) flush();
+      some = std::min(count, static_cast<std::size_t>(end_ - next_));
+      next_ = std::copy_n(bytes, some, next_);
     }
   }
   /// Of all that was written.
   Sum checksum() const { return checksum_.value(); }
   /// Brings the bytes written so far to where they belong.
   void flush() {
-    if (to_memory()) return;
-    write_all(descriptor_, buffer_.data(), held());
+    if (buffer_.size() == 0) return;
+    write_all(descriptor_, buffer_.data(), static_cast<std::size_t>(next_ - buffer_.data()));
     next_ = buffer_.data();
   }
 
  private:
-  bool to_memory() const { return buffer_.size() == 0; }
-  std::size_t held() const { return static_cast<std::size_t>(next_ - buffer_.data()); }
-
   Checksum checksum_;
   int descriptor_ = 0;
-  Array<std::byte> buffer_;
+  Array<std::byte> buffer_;  ///< empty: all goes to memory
   std::byte* next_;
+  std::byte* end_;
 };
 
 class Input {
@@ -297,40 +296,12 @@ void check_fits(const CacheProblem& p, const Header& h) {
          lld(wanted), lld(p.pages));
 }
 
-/// A new sequence, which is freed unless it is kept.
-class NewSequence {
- public:
-  explicit NewSequence(heed_cache& cache) : cache_(cache), id_(create_sequence(cache)) {}
-  ~NewSequence() {
-    if (!kept_) free_sequence(cache_, id_);
-  }
-  NewSequence(const NewSequence&) = delete;
-  NewSequence& operator=(const NewSequence&) = delete;
-  heed_sequence id() const { return id_; }
-  heed_sequence keep() {
-    kept_ = true;
-    return id_;
-  }
-
- private:
-  heed_cache& cache_;
-  const heed_sequence id_;
-  bool kept_ = false;
-};
-
-heed_sequence load(heed_cache& cache, Input& from) {
-  const CacheProblem& p = cache.problem;
-  Header header;
-  from.expect(sizeof header + sizeof(Sum));
-  from.read(&header, sizeof header);
-  check_format(header);
-  check_fits(p, header);
-  from.expect(bytes_of_saved(p, header.length));
-  NewSequence made(cache);
-  for (std::int64_t layer = 0; layer < p.layers && header.length > 0; ++layer) {
-    Growth growth(cache, made.id(), layer, header.length);
+/// Reads the rows of a new sequence, and the checksum behind them.
+void load_rows(heed_cache& cache, heed_sequence to, std::int64_t length, Input& from) {
+  for (std::int64_t layer = 0; layer < cache.problem.layers && length > 0; ++layer) {
+    Growth growth(cache, to, layer, length);
     each_stretch(
-        cache, layer, header.length, [&](std::int64_t t) { return growth.page_of(t); },
+        cache, layer, length, [&](std::int64_t t) { return growth.page_of(t); },
         [&](void* begin, std::size_t bytes) { from.read(begin, bytes); });
     growth.keep();
   }
@@ -342,7 +313,23 @@ heed_sequence load(heed_cache& cache, Input& from) {
          "the checksum of the saved sequence is 0x%016llx; that of its bytes is 0x%016llx, so they "
          "have been altered",
          static_cast<unsigned long long>(saved), static_cast<unsigned long long>(sum));
-  return made.keep();
+}
+
+heed_sequence load(heed_cache& cache, Input& from) {
+  Header header;
+  from.expect(sizeof header + sizeof(Sum));
+  from.read(&header, sizeof header);
+  check_format(header);
+  check_fits(cache.problem, header);
+  from.expect(bytes_of_saved(cache.problem, header.length));
+  const heed_sequence made = create_sequence(cache);
+  try {
+    load_rows(cache, made, header.length, from);
+  } catch (...) {
+    free_sequence(cache, made);
+    throw;
+  }
+  return made;
 }
 
 }  // namespace
@@ -356,7 +343,7 @@ void save_to_memory(const heed_cache& cache, heed_sequence sequence, void* memor
   const Saving saving(cache, sequence);
   if (bytes < saving.bytes())
     refuse("bytes is %zu; it must be at least %zu for this sequence", bytes, saving.bytes());
-  Output to(memory);
+  Output to(memory, bytes);
   saving.write_to(to);
 }
 

@@ -1,7 +1,6 @@
 // The sequences of a cache, and who may use them when.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <mutex>
 
@@ -134,20 +133,15 @@ struct Append {
 };
 
 using AppendApi = Structs<heed_cache_append_desc, AppendedRows, Append>;
-inline Axes appended_axes(const Append& append, const Storage& stored) {
-  return {{1, append.cache.key_heads, append.rows, stored.features},
+template <Storage CacheProblem::*kStored>
+Axes appended_axes(const Append& append) {
+  return {{1, append.cache.key_heads, append.rows, (append.cache.*kStored).features},
           kPackedRowNames,
           Nesting::kPackedRows};
 }
-inline Axes appended_key_axes(const Append& append) {
-  return appended_axes(append, append.cache.key);
-}
-inline Axes appended_value_axes(const Append& append) {
-  return appended_axes(append, append.cache.value);
-}
 inline constexpr Operand<Append> kAppendOperands[] = {
-    input(HEED_TENSOR(AppendApi, key), appended_key_axes).passed(),
-    input(HEED_TENSOR(AppendApi, value), appended_value_axes).passed(),
+    input(HEED_TENSOR(AppendApi, key), appended_axes<&CacheProblem::key>).passed(),
+    input(HEED_TENSOR(AppendApi, value), appended_axes<&CacheProblem::value>).passed(),
 };
 
 /// Throws an Error that names the field, its value and the bound.

@@ -358,7 +358,7 @@ MUTANTS = [
     Mutant("checksum-rest", "the last bytes before the checksum do not count", API,
            "std::copy(from, end, rest_);", "std::fill(rest_, rest_ + (end - from), std::byte{0});"),
     Mutant("kept-anyway", "a sequence that could not be loaded stays", API,
-           "if (!kept_) free_sequence(cache_, id_);", "(void)kept_;"),
+           "free_sequence(cache, made); throw;", "throw;"),
     Mutant("read-too-far", "a load takes what follows the saved bytes", API,
            "std::min(buffer_.size(), expected_ - taken_)", "buffer_.size()"),
     Mutant("deadly-pipe", "a pipe that nobody reads ends the program", API,
