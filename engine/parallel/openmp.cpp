@@ -19,6 +19,7 @@ std::uint32_t limit_team(std::uint32_t wanted) {
 
 class OpenMpExecutor final : public Executor {
  public:
+  OpenMpExecutor(const heed_allocator& /*allocator*/, std::uint32_t /*threads*/) { watch_forks(); }
   void run(std::uint32_t workers, Body body, void* argument) const override {
     if (lost_its_threads()) return body(argument, 0);
     const bool outermost = omp_get_active_level() == 0;
@@ -34,12 +35,6 @@ class OpenMpExecutor final : public Executor {
 
 }  // namespace
 
-const ExecutorKind kOpenMpExecutor = {
-    "openmp",
-    [](const heed_allocator& allocator, std::uint32_t) -> Executor* {
-      watch_forks();
-      return make<OpenMpExecutor>(allocator);
-    },
-    destroy_executor<OpenMpExecutor>};
+const ExecutorKind kOpenMpExecutor = ExecutorKind::of<OpenMpExecutor>("openmp");
 
 }  // namespace heed

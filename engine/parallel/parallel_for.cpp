@@ -23,17 +23,13 @@ constexpr const ExecutorKind* kKinds[] = {
 
 class SerialExecutor final : public Executor {
  public:
+  SerialExecutor(const heed_allocator& /*allocator*/, std::uint32_t /*threads*/) {}
   void run(std::uint32_t, Body body, void* argument) const override { body(argument, 0); }
 };
 
 }  // namespace
 
-const ExecutorKind kSerialExecutor = {
-    "serial",
-    [](const heed_allocator& allocator, std::uint32_t) -> Executor* {
-      return make<SerialExecutor>(allocator);
-    },
-    destroy_executor<SerialExecutor>};
+const ExecutorKind kSerialExecutor = ExecutorKind::of<SerialExecutor>("serial");
 
 std::size_t executor_count() { return sizeof kKinds / sizeof kKinds[0]; }
 const ExecutorKind& executor_at(std::size_t index) { return *kKinds[index]; }

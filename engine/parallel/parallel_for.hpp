@@ -51,6 +51,15 @@ struct ExecutorKind {
   const char* name;
   Executor* (*create)(const heed_allocator& allocator, std::uint32_t threads);
   void (*destroy)(const heed_allocator& allocator, Executor* executor);
+
+  template <class Kind>
+  static constexpr ExecutorKind of(const char* name) {
+    return {name,
+            [](const heed_allocator& allocator, std::uint32_t threads) -> Executor* {
+              return make<Kind>(allocator, allocator, threads);
+            },
+            destroy_executor<Kind>};
+  }
 };
 
 extern const ExecutorKind kSerialExecutor;

@@ -114,6 +114,7 @@ class ThreadsExecutor final : public Executor {
  public:
   ThreadsExecutor(const heed_allocator& allocator, std::uint32_t threads)
       : threads_(allocator, threads - 1) {
+    watch_forks();
     begin(forks());
   }
   ~ThreadsExecutor() override {
@@ -156,12 +157,6 @@ class ThreadsExecutor final : public Executor {
 
 }  // namespace
 
-const ExecutorKind kThreadsExecutor = {
-    "threads",
-    [](const heed_allocator& allocator, std::uint32_t threads) -> Executor* {
-      watch_forks();
-      return make<ThreadsExecutor>(allocator, allocator, threads);
-    },
-    destroy_executor<ThreadsExecutor>};
+const ExecutorKind kThreadsExecutor = ExecutorKind::of<ThreadsExecutor>("threads");
 
 }  // namespace heed

@@ -11,7 +11,6 @@
 #include "engine/parallel/crew.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/parallel/threads.hpp"
-#include "engine/runtime/allocator.hpp"
 
 namespace heed {
 namespace {
@@ -76,7 +75,8 @@ void start_workers(std::uint32_t count) {
 /// process's own arenas and limits stay as they are.
 class TbbExecutor final : public Executor {
  public:
-  explicit TbbExecutor(std::uint32_t threads) {
+  TbbExecutor(const heed_allocator& /*allocator*/, std::uint32_t threads) {
+    watch_forks();
     if (threads == 1 || !usable()) return;
     (void)all();  // throws if there is no memory
     try {
@@ -137,12 +137,6 @@ class TbbExecutor final : public Executor {
 
 }  // namespace
 
-const ExecutorKind kTbbExecutor = {
-    "tbb",
-    [](const heed_allocator& allocator, std::uint32_t threads) -> Executor* {
-      watch_forks();
-      return make<TbbExecutor>(allocator, threads);
-    },
-    destroy_executor<TbbExecutor>};
+const ExecutorKind kTbbExecutor = ExecutorKind::of<TbbExecutor>("tbb");
 
 }  // namespace heed
