@@ -16,7 +16,6 @@
 #include "engine/graph/plan.hpp"
 #include "engine/multihead/backward/plan.hpp"
 #include "engine/multihead/plan.hpp"
-#include "engine/projection/matmul.hpp"
 #include "engine/tensor/operands.hpp"
 
 namespace heed {

@@ -51,54 +51,32 @@ void tell_odd_scale(const AuditedAttention& of) {
         of.desc_name, p.scale, 1 / root);
 }
 
-/// The bytes of a mask that one item of the batch reads, each once.
-class MaskBytes {
- public:
-  explicit MaskBytes(const AuditedAttention& of)
-      : data_(of.args.mask), strides_(of.problem->mask.strides) {}
+/// How many indices of an axis a mask with this stride tells apart.
+std::int64_t told_apart(std::int64_t stride, std::int64_t size) {
+  return stride == 0 ? std::min<std::int64_t>(size, 1) : size;
+}
 
-  const std::uint8_t* row(std::int64_t b, std::int64_t h, std::int64_t i) const {
-    return data_ + b * strides_.batch + h * strides_.head + i * strides_.row;
-  }
-  std::int64_t step() const { return strides_.feature; }
-  bool attends(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t first,
-               std::int64_t end) const {
-    const std::uint8_t* const bytes = row(b, h, i);
-    for (std::int64_t j = first; j < end; ++j)
-      if (bytes[j * strides_.feature] != 0) return true;
-    return false;
-  }
-  /// How many heads the mask tells apart.
-  std::int64_t heads(const Problem& p) const {
-    return strides_.head == 0 ? std::min<std::int64_t>(p.query_heads, 1) : p.query_heads;
-  }
-
- private:
-  const std::uint8_t* data_;
-  Strides strides_;
-};
+const std::uint8_t* mask_row(const AuditedAttention& of, std::int64_t b, std::int64_t h,
+                             std::int64_t i) {
+  return reinterpret_cast<const std::uint8_t*>(row_at(of.args.mask, of.problem->mask, b, h, i));
+}
 
 /// Tells of bytes that are neither 0 nor 1 nor 255, and of masks in which only every fourth byte is
 /// set: their elements are probably wider than a byte.
 void tell_odd_mask(const AuditedAttention& of) {
   if (of.args.mask == nullptr) return;
   const Problem& p = *of.problem;
-  const MaskBytes mask(of);
+  const Strides& strides = p.mask.strides;
   std::int64_t strange = 0;
   std::int64_t set = 0;
   std::int64_t set_in_place = 0;
   std::uint8_t first = 0;
-  const bool repeats_batch = p.mask.strides.batch == 0;
-  const bool repeats_rows = p.mask.strides.row == 0;
-  for (std::int64_t b = 0; b < (repeats_batch ? std::min<std::int64_t>(p.batch, 1) : p.batch);
-       ++b) {
+  for (std::int64_t b = 0; b < told_apart(strides.batch, p.batch); ++b) {
     const Sequence s = sequence_of(p, of.args, b);
-    const std::int64_t rows =
-        repeats_rows ? std::min<std::int64_t>(s.query_length, 1) : s.query_length;
-    for (std::int64_t h = 0; h < mask.heads(p); ++h)
-      for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t h = 0; h < told_apart(strides.head, p.query_heads); ++h)
+      for (std::int64_t i = 0; i < told_apart(strides.row, s.query_length); ++i)
         for (std::int64_t j = 0; j < s.key_length; ++j) {
-          const std::uint8_t* const at = mask.row(b, h, i) + j * mask.step();
+          const std::uint8_t* const at = mask_row(of, b, h, i) + j * strides.feature;
           if (*at == 0) continue;
           if (*at != 1 && *at != 255 && strange++ == 0) first = *at;
           ++set;
@@ -110,7 +88,7 @@ void tell_odd_mask(const AuditedAttention& of) {
         "check: %smask holds %lld bytes that are neither 0 nor 1 nor 255, the first %u; a mask is "
         "made of bytes, and all that are not 0 mean attend",
         of.args_name, lld(strange), unsigned{first});
-  else if (mask.step() == 1 && p.key_length > 4 && set >= 8 && set_in_place == set)
+  else if (strides.feature == 1 && p.key_length > 4 && set >= 8 && set_in_place == set)
     tell(
         "check: only every fourth byte of %smask is not 0, as in a mask of 4-byte numbers; a mask "
         "is made of bytes",
@@ -121,20 +99,23 @@ void tell_odd_mask(const AuditedAttention& of) {
 void tell_rows_without_keys(const AuditedAttention& of) {
   const Problem& p = *of.problem;
   const bool masked = of.args.mask != nullptr;
-  const MaskBytes mask(of);
-  const std::int64_t heads = masked ? mask.heads(p) : std::min<std::int64_t>(p.query_heads, 1);
+  const Strides& strides = p.mask.strides;
+  const std::int64_t heads = told_apart(masked ? strides.head : 0, p.query_heads);
   const std::int64_t each = heads == 0 ? 0 : p.query_heads / heads;
   std::int64_t all = 0;
   std::int64_t none = 0;
   std::int64_t first[3] = {};
+  const auto attends = [&](std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t from,
+                           std::int64_t end) {
+    while (masked && from < end && mask_row(of, b, h, i)[from * strides.feature] == 0) ++from;
+    return from < end;
+  };
   for (std::int64_t b = 0; b < p.batch; ++b) {
     const Sequence s = sequence_of(p, of.args, b);
     all += s.query_length * p.query_heads;
     for (std::int64_t h = 0; h < heads; ++h)
       for (std::int64_t i = 0; i < s.query_length; ++i) {
-        const std::int64_t from = s.first_key(i);
-        const std::int64_t end = s.end_key(i);
-        if (from < end && (!masked || mask.attends(b, h, i, from, end))) continue;
+        if (attends(b, h, i, s.first_key(i), s.end_key(i))) continue;
         if (none == 0) first[0] = b, first[1] = h, first[2] = i;
         none += each;
       }

@@ -266,7 +266,6 @@ void Audit::tell_odd_values(bool of_outputs) const {
 
 void tell_odd_partial(const heed_context& context, const GivenTensor& out, const GivenTensor& lse) {
   Values values(context, out);
-  Box box = whole(out);
   const Shape& sizes = out.sizes;
   for (std::int64_t b = 0; b < sizes[0]; ++b)
     for (std::int64_t h = 0; h < sizes[1]; ++h)
@@ -274,10 +273,7 @@ void tell_odd_partial(const heed_context& context, const GivenTensor& out, const
         const double weight =
             number_at(*context.kernels, lse.layout.type, row_at(lse.data, lse.layout, b, h, i));
         if (weight == -std::numeric_limits<double>::infinity()) continue;
-        const std::int64_t at[3] = {b, h, i};
-        for (int axis = 0; axis < 3; ++axis)
-          box.begin[axis] = at[axis], box.end[axis] = at[axis] + 1;
-        values.count(box);
+        values.count({{b, h, i, 0}, {b + 1, h + 1, i + 1, sizes[3]}});
       }
   values.tell_odd();
 }
