@@ -14,7 +14,7 @@
 #include "engine/runtime/sizes.hpp"
 #include "engine/tensor/panels.hpp"
 #include "engine/tensor/rows.hpp"
-#include "engine/tensor/unit_rows.hpp"
+#include "engine/tensor/scale.hpp"
 
 namespace heed {
 

@@ -377,8 +377,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
       widths.key_bytes = std::int64_t{2} * products.parts;
     }
     // Rows that are computed again without pairs have panels there too.
-    const std::int64_t whole = round_up(Size(problem.features), products.depth).value();
-    plan.query_lines = std::max(problem.features, whole / products.depth * products.elements() + 1);
+    plan.query_lines = std::max(problem.features, lines_of_panel(products, problem.features));
   }
   plan.pack_heads =
       placement != Placement::kPacked ? 1 : std::max<std::int64_t>(problem.group(), 1);

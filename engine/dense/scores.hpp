@@ -10,7 +10,7 @@
 #include "engine/dense/panel.hpp"
 #include "engine/tensor/loops.hpp"
 #include "engine/tensor/rows.hpp"
-#include "engine/tensor/unit_rows.hpp"
+#include "engine/tensor/scale.hpp"
 
 namespace heed {
 

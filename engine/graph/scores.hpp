@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "engine/graph/products.hpp"
-#include "engine/tensor/unit_rows.hpp"
+#include "engine/tensor/scale.hpp"
 
 namespace heed {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "api/heed.h"
 #include "engine/kernels/philox.hpp"
 #include "engine/runtime/error.hpp"
 

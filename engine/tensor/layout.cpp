@@ -193,9 +193,7 @@ Layout check_vector(const char* field, std::uint32_t dtype, bool float64) {
     refuse("%s is %u; it must be %s where the arithmetic is %s", field, dtype,
            float64 ? "HEED_DTYPE_F64 (2)" : "another than HEED_DTYPE_F64 (2)",
            float64 ? "float64" : "float32");
-  const heed_layout side_by_side = {dtype, 0, 0, 0, 0, 0};
-  const Shape shape = {1, 1, 1, 1};
-  return layout_of(field, side_by_side, shape, {real_type(float64)});
+  return side_by_side(dtype == 0 ? real_type(float64) : static_cast<ElementType>(dtype - 1));
 }
 
 void score_sizes(const char* field, const heed_score_layout& given, const Shape& shape,

@@ -14,37 +14,34 @@ namespace heed {
 
 inline constexpr std::size_t kVectorised = 16;
 
+/// to[i] = value_of(i), which may read to[i].
+template <class Real, class ValueOf>
+void set_values(std::size_t count, Real* to, const ValueOf& value_of) {
+  std::size_t i = 0;
+  for (; i + kVectorised <= count; i += kVectorised) {
+    Real values[kVectorised];
+    for (std::size_t c = 0; c < kVectorised; ++c) values[c] = value_of(i + c);
+    for (std::size_t c = 0; c < kVectorised; ++c) to[i + c] = values[c];
+  }
+  for (; i < count; ++i) to[i] = value_of(i);
+}
+
 /// to[i] += from[i].
 template <class Real>
 void add_values(const Real* from, std::size_t count, Real* to) {
-  std::size_t i = 0;
-  for (; i + kVectorised <= count; i += kVectorised) {
-    Real sums[kVectorised];
-    for (std::size_t c = 0; c < kVectorised; ++c) sums[c] = to[i + c] + from[i + c];
-    for (std::size_t c = 0; c < kVectorised; ++c) to[i + c] = sums[c];
-  }
-  for (; i < count; ++i) to[i] += from[i];
+  set_values(count, to, [=](std::size_t i) { return to[i] + from[i]; });
 }
 
 /// to[i] = from[i] * factor; they may be the same.
 template <class Real>
 void multiply_values(const Real* from, Real factor, std::size_t count, Real* to) {
-  std::size_t i = 0;
-  for (; i + kVectorised <= count; i += kVectorised) {
-    Real products[kVectorised];
-    for (std::size_t c = 0; c < kVectorised; ++c) products[c] = from[i + c] * factor;
-    for (std::size_t c = 0; c < kVectorised; ++c) to[i + c] = products[c];
-  }
-  for (; i < count; ++i) to[i] = from[i] * factor;
+  set_values(count, to, [=](std::size_t i) { return from[i] * factor; });
 }
 
 /// to[i] = number.
 template <class Real>
 void fill_values(Real number, std::size_t count, Real* to) {
-  std::size_t i = 0;
-  for (; i + kVectorised <= count; i += kVectorised)
-    for (std::size_t c = 0; c < kVectorised; ++c) to[i + c] = number;
-  for (; i < count; ++i) to[i] = number;
+  set_values(count, to, [=](std::size_t) { return number; });
 }
 
 /// gradients[i] *= 1 - tanh[i]^2, but a gradient of 0 stays 0.

@@ -234,17 +234,12 @@ struct Operand : TensorField<Problem> {
 
   const void* pointer_in(const void* args) const { return address_at(args, this->pointer); }
   bool is_used(const Problem& p) const { return condition == nullptr || condition->holds(p); }
-  /// Of an element, and where elements lie, of a problem whose layouts are resolved.
-  std::int64_t bytes_in(const Problem& p, bool float64) const {
-    if (this->layout_of != nullptr) return (p.*this->layout_of).bytes;
-    if (this->matrix_of != nullptr) return (p.*this->matrix_of).layout.bytes;
-    return this->bytes == 0 ? real_bytes(float64) : this->bytes;
-  }
+  /// Where elements lie, of a problem whose layouts are resolved.
   Layout laid_out(const Problem& p, bool float64) const {
     if (this->layout_of != nullptr) return p.*this->layout_of;
     if (this->matrix_of != nullptr) return (p.*this->matrix_of).layout;
-    const ElementType type = this->bytes == 0 ? real_type(float64) : ElementType::kMask;
-    return side_by_side(type, bytes_in(p, float64));
+    if (this->bytes != 0) return side_by_side(ElementType::kMask, this->bytes);
+    return side_by_side(real_type(float64), real_bytes(float64));
   }
 };
 
@@ -343,7 +338,7 @@ template <class Problem>
         (condition == nullptr || condition->optional == nullptr || !condition->optional(p)))
       refuse_missing(row, condition != nullptr ? condition->asked_by : nullptr);
   }
-  check_alignment(row.args, pointer, row.bytes_in(p, float64));
+  check_alignment(row.args, pointer, row.laid_out(p, float64).bytes);
 }
 
 template <const auto& kRows, Role kRole, class Problem, std::size_t... kRow>
