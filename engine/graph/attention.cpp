@@ -63,8 +63,8 @@ void project_nodes(const GraphStep& step, const Matmul (&products)[3]) {
                 data.copy(n, row);
                 for (const Matmul& product : products)
                   kernels.numbers.write(product.y.layout.type,
-                                        own.multiply(n, *product.w.matrix, product.w.data, row),
-                                        static_cast<std::size_t>(product.w.matrix->out),
+                                        own.multiply(n, product.w.matrix, product.w.data, row),
+                                        static_cast<std::size_t>(product.w.matrix.out),
                                         product.y.at(n, 0), 1);
               }
             });
@@ -90,15 +90,14 @@ void project(GraphStep& step) {
                   {to, layout, p.nodes, layout.strides.head}};
   };
   const Matmul products[] = {
-      product(plan.matmuls.keys, {args.p_query, &p.w_query, args.w_query, args.b_query, p.bias},
-              query, plan.query),
-      product(plan.matmuls.keys, {args.p_key, &p.w_key, args.w_key, args.b_key, p.bias}, key,
+      product(plan.matmuls.keys, HEED_GIVEN_MATRIX(args, query).laid_out(p.w_query, p.bias), query,
+              plan.query),
+      product(plan.matmuls.keys, HEED_GIVEN_MATRIX(args, key).laid_out(p.w_key, p.bias), key,
               plan.key),
-      product(plan.matmuls.values, {args.p_value, &p.w_value, args.w_value, args.b_value, p.bias},
+      product(plan.matmuls.values, HEED_GIVEN_MATRIX(args, value).laid_out(p.w_value, p.bias),
               value, plan.value)};
   if (p.shares_matrices())
-    return run_matmuls(*plan.context, products, 3, plan.project_workers,
-                       step.workspace + plan.space.slabs, plan.space.slab_bytes);
+    return run_matmuls(step.threads(plan.project_workers), products, 3);
   with_real(p.float64, [&](auto real) { project_nodes<decltype(real)>(step, products); });
 }
 

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "engine/dense/plan.hpp"
 #include "engine/multihead/plan.hpp"
 #include "engine/multihead/problem.hpp"
@@ -12,47 +10,45 @@
 namespace heed {
 namespace {
 
+/// Rows per task of combining heads: enough to be worth its claim.
+constexpr std::int64_t kCombineRows = 64;
+
 /// One run, from inputs to out.
 class BlockRun {
  public:
   BlockRun(const heed_multihead_plan& plan, const heed_multihead_args& args,
            const heed_attention_args& attention, std::byte* workspace, std::byte* tensors)
       : plan_(plan),
-        problem_(plan.problem),
         args_(args),
         attention_(attention),
-        workspace_(workspace),
-        tensors_(tensors),
-        query_rows_(query_rows_of(problem_.attention, attention)),
-        key_rows_(key_rows_of(problem_.attention, attention)) {}
+        slabs_(workspace + plan.space.shared),
+        tensors_(tensors) {}
 
   void project() const {
     const Problem& a = problem_.attention;
-    const bool one_input = args_.input_key == nullptr;
     const InputRows query = query_rows_.input(args_.input_query, problem_.input_query);
-    const InputRows key = one_input ? key_rows_.input(args_.input_query, problem_.input_query)
-                                    : key_rows_.input(args_.input_key, problem_.input_key);
-    Matmul matmuls[] = {
+    const InputRows key = args_.input_key == nullptr
+                              ? key_rows_.input(args_.input_query, problem_.input_query)
+                              : key_rows_.input(args_.input_key, problem_.input_key);
+    const Matmul matmuls[] = {
         {&plan_.query, query_rows_.count, query,
-         matrix(problem_.w_query, args_.p_query, args_.w_query, args_.b_query),
+         HEED_GIVEN_MATRIX(args_, query).laid_out(problem_.w_query, problem_.bias),
          query_rows_.output(tensors_ + plan_.space.query, a.query, a.features)},
         {&plan_.key, key_rows_.count, key,
-         matrix(problem_.w_key, args_.p_key, args_.w_key, args_.b_key),
+         HEED_GIVEN_MATRIX(args_, key).laid_out(problem_.w_key, problem_.bias),
          key_rows_.output(tensors_ + plan_.space.key, a.key, a.features)},
         {&plan_.value, key_rows_.count, key,
-         matrix(problem_.w_value, args_.p_value, args_.w_value, args_.b_value),
+         HEED_GIVEN_MATRIX(args_, value).laid_out(problem_.w_value, problem_.bias),
          key_rows_.output(tensors_ + plan_.space.value, a.value, a.value_features)},
     };
-    for (Matmul& matmul : matmuls) matmul.parts = parts(matmul);
-    multiply(matmuls, 3, plan_.matmul_workers);
+    run_matmuls(threads(plan_.matmul_workers), matmuls, 3);
   }
 
   void attend() const {
-    std::byte* const shared = workspace_ + plan_.space.shared;
     heed_attention_args inner = attention_;
     if (problem_.keep) inner.lse = tensors_ + plan_.space.lse;
-    plan_.attention.strategy->run(plan_.attention, inner, shared);
-    recompute(plan_.attention, inner, shared);
+    plan_.attention.strategy->run(plan_.attention, inner, slabs_);
+    recompute(plan_.attention, inner, slabs_);
     if (problem_.keep && attention_.lse != nullptr) copy_lse();
   }
 
@@ -61,29 +57,16 @@ class BlockRun {
       with_real(problem_.float64(), [&](auto real) { combine_rows<decltype(real)>(); });
       return;
     }
-    Layout heads = problem_.attention.out;
-    heads.strides.head = 0;
-    Matmul matmul = {&plan_.out, query_rows_.count,
-                     query_rows_.input(tensors_ + plan_.space.heads, heads),
-                     matrix(problem_.w_out, args_.p_out, args_.w_out, args_.b_out),
-                     query_rows_.output(args_.out, problem_.out, problem_.width_out)};
-    matmul.parts = parts(matmul);
-    multiply(&matmul, 1, plan_.combine_workers);
+    const Matmul matmul = {&plan_.out, query_rows_.count,
+                           query_rows_.input(tensors_ + plan_.space.heads, problem_.attention.out),
+                           HEED_GIVEN_MATRIX(args_, out).laid_out(problem_.w_out, problem_.bias),
+                           query_rows_.output(args_.out, problem_.out, problem_.width_out)};
+    run_matmuls(threads(plan_.combine_workers), &matmul, 1);
   }
 
  private:
-  MatrixArgument matrix(const Matrix& matrix, const heed_weights* prepared, const void* data,
-                        const void* bias) const {
-    return {prepared, &matrix, data, bias, problem_.bias};
-  }
-  Parts parts(const Matmul& matmul) const {
-    return product_parts(*plan_.context, matmul.x.layout.type, matmul.w.type());
-  }
-
-  std::byte* slabs() const { return workspace_ + plan_.space.shared; }
-
-  void multiply(const Matmul* matmuls, std::size_t count, std::uint32_t workers) const {
-    run_matmuls(*plan_.context, matmuls, count, workers, slabs(), plan_.space.slab_bytes);
+  RunThreads threads(std::uint32_t workers) const {
+    return {*plan_.context, workers, slabs_, plan_.space.slab_bytes};
   }
 
   /// The caller's log-sum-exp, from the kept one.
@@ -104,22 +87,14 @@ class BlockRun {
   /// Without a W_out: combines the heads of each row.
   template <class Real>
   void combine_rows() const {
-    parallel_for(plan_.context->threads,
-                 {query_rows_.count, plan_.combine_rows, plan_.combine_workers},
-                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                   combine_rows<Real>(begin, end, worker);
-                 });
-  }
-
-  template <class Real>
-  void combine_rows(std::int64_t begin, std::int64_t end, std::uint32_t worker) const {
     const Problem& a = problem_.attention;
     const InputRows heads = query_rows_.input(tensors_ + plan_.space.heads, a.out);
     const OutputRows out = query_rows_.output(args_.out, problem_.out, problem_.width_out);
-    auto* const row = reinterpret_cast<Real*>(slabs() + worker * plan_.space.slab_bytes);
-    for (std::int64_t t = begin; t < end; ++t) {
+    const RunThreads run = threads(plan_.combine_workers);
+    const bool combines = problem_.combine != HEED_COMBINE_HEADS;
+    const auto combine = [&](std::int64_t t, std::uint32_t worker) {
+      auto* const row = reinterpret_cast<Real*>(run.slab(worker));
       const auto* const side_by_side = reinterpret_cast<const Real*>(heads.at(t));
-      const bool combines = problem_.combine != HEED_COMBINE_HEADS;
       if (combines)
         combine_heads(problem_.combine, side_by_side, a.query_heads, a.value_features,
                       a.value_features, static_cast<const Real*>(args_.head_weights), row);
@@ -127,17 +102,18 @@ class BlockRun {
           .numbers.write(out.layout.type, combines ? row : side_by_side,
                          static_cast<std::size_t>(problem_.width_out), out.at(t, 0),
                          out.layout.strides.feature);
-    }
+    };
+    parallel_each(plan_.context->threads, {query_rows_.count, kCombineRows, run.workers}, combine);
   }
 
   const heed_multihead_plan& plan_;
-  const MultiheadProblem& problem_;
+  const MultiheadProblem& problem_ = plan_.problem;
   const heed_multihead_args& args_;
   const heed_attention_args& attention_;
-  std::byte* const workspace_;
+  std::byte* const slabs_;    ///< of products; or the workspace of the attention
   std::byte* const tensors_;  ///< where projections and heads lie: the workspace, or args.kept
-  const SequenceRows query_rows_;
-  const SequenceRows key_rows_;
+  const SequenceRows query_rows_ = query_rows_of(problem_.attention, attention_);
+  const SequenceRows key_rows_ = key_rows_of(problem_.attention, attention_);
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include "engine/dense/plan.hpp"
 #include "engine/multihead/backward/plan.hpp"
-#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"
@@ -12,9 +11,6 @@
 
 namespace heed {
 namespace {
-
-/// Rows per task of combining heads: enough to be worth its claim.
-constexpr std::int64_t kCombineRows = 64;
 
 /// A tensor of the workspace.
 struct Placed {
@@ -78,9 +74,7 @@ void place_projections(const heed_context& context, MultiheadProblem& block) {
 /// the types alone decide: asking for weights, or keeping tensors, must not change out.
 Placement choose_placement(const heed_context& context, const MultiheadProblem& p) {
   const Problem& a = p.attention;
-  const std::int64_t lanes = with_real(a.float64, [&](auto real) {
-    return kernels_of<decltype(real)>(*context.kernels).panels.lanes;
-  });
+  const std::int64_t lanes = Widths::of(context, a.float64).lanes;
   const std::int64_t padding = round_up(a.query_length, lanes) - a.query_length;
   if (most_product_parts(context, p.input_query.type) > 0 || context.backend != Backend::kHeed ||
       !a.is_dot() || !p.has_w_out() || a.packed_queries > 0 || a.batch == 0 ||
@@ -115,7 +109,6 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   plan.matmul_workers = workers_for(context, before);
   plan.combine_workers = workers_for(context, after > 0 ? after : combining);
   if (p.has_w_out()) plan.out = plan_matmul(context, "desc.w_out", out, claims);
-  plan.combine_rows = kCombineRows;
   plan.projection_flops = before + after;
 }
 
@@ -185,45 +178,33 @@ std::uint32_t workers_of(const heed_multihead_plan& plan) {
 
 namespace {
 
-struct Told {
-  const char* what;
-  const MultiheadProblem& problem;
-  const heed_multihead_args& args;
-  const char* kept;
-  const heed_context& context;
-  Precision precision;
-  std::uint32_t workers;
-  double flops;
-};
-
-void tell_run(const Told& run, double seconds) {
-  const MultiheadProblem& p = run.problem;
+void tell_run(const char* what, const heed_multihead_plan& plan, const MultiheadProblem& p,
+              const heed_multihead_args& args, bool kept, std::uint32_t workers, double flops,
+              double seconds) {
   const Problem& a = p.attention;
-  const heed_context& c = run.context;
+  const heed_context& c = *plan.context;
   Text precision;
-  if (run.precision != Precision::kExact) precision.add(" %s", name_of(run.precision));
-  tell("%s %s widths %lld,%lld->%lld %s%s%s, %s product, %s%s %s x%u, %.3f ms, %.1f GFLOP/s",
-       run.what, sizes_of(a).c_str(), lld(p.width_query), lld(p.width_key), lld(p.width_out),
-       name_of(p.combine), options_of(a, read_attention_args(run.args)).c_str(), run.kept,
-       name_of(c.backend), c.kernels->f32.isa, precision.c_str(), c.threads.name, run.workers,
-       seconds * 1e3, seconds > 0 ? run.flops / seconds * 1e-9 : 0.0);
+  if (plan.precision() != Precision::kExact) precision.add(" %s", name_of(plan.precision()));
+  tell("%s %s widths %lld,%lld->%lld %s%s%s, %s product, %s%s %s x%u, %.3f ms, %.1f GFLOP/s", what,
+       sizes_of(a).c_str(), lld(p.width_query), lld(p.width_key), lld(p.width_out),
+       name_of(p.combine), options_of(a, read_attention_args(args)).c_str(), kept ? " kept" : "",
+       name_of(c.backend), c.kernels->f32.isa, precision.c_str(), c.threads.name, workers,
+       seconds * 1e3, seconds > 0 ? flops / seconds * 1e-9 : 0.0);
 }
 
 }  // namespace
 
 void print_run(const heed_multihead_plan& plan, const heed_multihead_args& args,
                double seconds) noexcept {
-  tell_run({"multihead", plan.problem, args, plan.problem.keep ? " kept" : "", *plan.context,
-            plan.precision(), workers_of(plan), plan.projection_flops + plan.attention.flops},
-           seconds);
+  tell_run("multihead", plan, plan.problem, args, plan.problem.keep, workers_of(plan),
+           plan.projection_flops + plan.attention.flops, seconds);
 }
 
 void print_run(const heed_multihead_backward_plan& plan, const heed_multihead_backward_args& given,
                double seconds) noexcept {
   const MultiheadBackwardArgs args(given);
-  tell_run({"multihead backward", plan.problem.block, args.block, plan.problem.kept ? " kept" : "",
-            *plan.context, plan.block.precision(), workers_of(plan), flops_of(plan)},
-           seconds);
+  tell_run("multihead backward", plan.block, plan.problem.block, args.block, plan.problem.kept,
+           workers_of(plan), flops_of(plan), seconds);
 }
 
 }  // namespace heed

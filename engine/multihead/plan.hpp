@@ -33,7 +33,6 @@ struct heed_multihead_plan {
   heed::MatmulPlan out;           ///< if the problem has a W_out
   std::uint32_t matmul_workers;   ///< of the three together
   std::uint32_t combine_workers;  ///< of the one after attention, or of combining
-  std::int64_t combine_rows;      ///< of a task of combining
   heed_attention_plan attention;  ///< its placement is the block's
   heed::MultiheadSpace space;
   double projection_flops;

@@ -44,7 +44,8 @@ class CblasMatmul {
   /// Rows [begin, end).
   void multiply(std::int64_t begin, std::int64_t end) const {
     const std::int64_t in = plan_.size.in;
-    const bool whole = weights_in_place();
+    const BlasMatrix<const Real> in_place = weights();
+    const bool whole = in_place.data != nullptr;
     const std::int64_t step = whole ? in : kTileIn;
     const BlasMatrix<const Real> x = input(begin, end);
     const BlasMatrix<Real> y = output();
@@ -55,7 +56,7 @@ class CblasMatmul {
     const bool started = matmul_.adds || start_from_bias(end - begin, to, stride);
     for (std::int64_t k = 0; k < in; k += step) {
       const std::int64_t ins = std::min(step, in - k);
-      const BlasMatrix<const Real> w = whole ? weights() : weights(k, ins);
+      const BlasMatrix<const Real> w = whole ? in_place : weights(k, ins);
       gemm(x.order, w.order, static_cast<int>(end - begin), static_cast<int>(plan_.size.out),
            static_cast<int>(ins), x.data + (x.order == CblasNoTrans ? k : k * x.stride),
            static_cast<int>(x.stride), w.data, static_cast<int>(w.stride),
@@ -102,28 +103,23 @@ class CblasMatmul {
     return {in_place ? static_cast<Real*>(y.data) : nullptr, s.row, CblasNoTrans};
   }
 
-  bool weights_in_place() const {
-    const MatrixArgument& w = matmul_.w;
-    if (w.prepared != nullptr) return true;
-    const Matrix& m = *w.matrix;
-    const Strides& s = m.layout.strides;
-    const bool by_rows = s.feature == 1 && s.row >= m.out && fits(s.row);
-    const bool by_columns = s.row == 1 && s.feature >= m.in && fits(s.feature);
-    return m.layout.type == kTypeOf<Real> && m.in_each == m.in && (by_rows || by_columns);
-  }
-
+  /// The matrix where it lies; no data if it must be widened.
   BlasMatrix<const Real> weights() const {
     const MatrixArgument& w = matmul_.w;
     if (w.prepared != nullptr)
-      return {static_cast<const Real*>(w.prepared->data), plan_.size.out, CblasNoTrans};
-    const Strides& s = w.matrix->layout.strides;
-    const bool by_rows = s.feature == 1 && s.row >= w.matrix->out;
-    return {static_cast<const Real*>(w.data), by_rows ? s.row : s.feature,
-            by_rows ? CblasNoTrans : CblasTrans};
+      return {static_cast<const Real*>(w.prepared->data()), plan_.size.out, CblasNoTrans};
+    const auto* const data = static_cast<const Real*>(w.data);
+    const Matrix& m = w.matrix;
+    const Strides& s = m.layout.strides;
+    if (m.layout.type == kTypeOf<Real> && m.in_each == m.in) {
+      if (s.feature == 1 && s.row >= m.out && fits(s.row)) return {data, s.row, CblasNoTrans};
+      if (s.row == 1 && s.feature >= m.in && fits(s.feature)) return {data, s.feature, CblasTrans};
+    }
+    return {};
   }
 
   BlasMatrix<const Real> weights(std::int64_t k, std::int64_t ins) const {
-    const MatrixView<Real> tile = widen_tile(kernels_, *matmul_.w.matrix, matmul_.w.data,
+    const MatrixView<Real> tile = widen_tile(kernels_, matmul_.w.matrix, matmul_.w.data,
                                              {k, ins, 0, plan_.size.out}, buffer(plan_.slab.wide));
     const bool by_rows = tile.column_stride == 1;
     return {tile.data, by_rows ? plan_.size.out : ins, by_rows ? CblasNoTrans : CblasTrans};

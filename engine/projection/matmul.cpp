@@ -13,8 +13,6 @@
 namespace heed {
 namespace {
 
-constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
-
 /// The most features out of a task. Every task transposes its rows of x anew, which costs as much
 /// as some 8 features out; rows of pairs, which are widened and rounded on the way, as some 80.
 constexpr std::int64_t kWidestTask = 1024;
@@ -61,7 +59,8 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
   plan.lanes = kernels.panels.lanes;
   plan.panel_rows = plan.lanes * kernels.panels.max_vectors;
   // A quarter of the L2 cache holds a tile of weights.
-  const std::int64_t widest = std::max(cache / 4 / (kTileIn * kBytes) / kBlock * kBlock, kBlock);
+  const std::int64_t widest =
+      std::max(cache / 4 / (kTileIn * kBytes) / kOutBlock * kOutBlock, kOutBlock);
   const std::int64_t most_panels =
       std::max<std::int64_t>(most_rows(size, cache, widest, kBytes) / plan.panel_rows, 1);
   const PanelCut cut(size.rows, plan.panel_rows, plan.lanes);
@@ -76,8 +75,8 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
   row_tasks = ceil_div(panels, plan.task_panels);
   plan.task_out =
       even_part(size.out, ceil_div(tasks, row_tasks),
-                std::max(size.may_pair() ? kWidestTaskOfPairs : kWidestTask, widest), kBlock);
-  plan.out_block = even_part(plan.task_out, 1, widest, kBlock);
+                std::max(size.may_pair() ? kWidestTaskOfPairs : kWidestTask, widest), kOutBlock);
+  plan.out_block = even_part(plan.task_out, 1, widest, kOutBlock);
   plan.sweep_out = size.may_pair() ? plan.out_block : plan.task_out;
   plan.tile_lines = kTileIn;
   plan.x_lines = plan.keeps_x() ? size.in : std::min(size.in, kTileIn);
@@ -105,9 +104,9 @@ void lay_out(MatmulPlan& plan) {
   slab.wide = take(std::max(ins, plan.panel_rows), std::max(plan.out_block, ins));
   slab.bias = take(1, plan.out_block);
   const std::int64_t again = plan.size.may_pair() ? plan.panel_rows : 0;
-  slab.again = take(again, round_up(plan.out_block, kBlock));
+  slab.again = take(again, round_up(plan.out_block, kOutBlock));
   slab.again_x = take(again, ins);
-  slab.again_w = take(plan.size.may_pair() ? ins : 0, kBlock);
+  slab.again_w = take(plan.size.may_pair() ? ins : 0, kOutBlock);
   slab.bytes = checked_slab(offsets, plan.size);
   plan.slab = slab;
 }
@@ -161,10 +160,10 @@ MatmulPlan plan_matmul(const heed_context& context, const char* field, const Mat
   return plan;
 }
 
-void run_matmuls(const heed_context& context, const Matmul* matmuls, std::size_t count,
-                 std::uint32_t workers, std::byte* slabs, std::size_t slab_bytes) {
+void run_matmuls(const RunThreads& threads, const Matmul* matmuls, std::size_t count) {
+  const heed_context& context = threads.context;
   if (context.backend == Backend::kCblas) {
-    for (std::size_t i = 0; i < count; ++i) run_cblas(*context.kernels, matmuls[i], slabs);
+    for (std::size_t i = 0; i < count; ++i) run_cblas(*context.kernels, matmuls[i], threads.slabs);
     return;
   }
   std::int64_t tasks = 0;
@@ -178,18 +177,17 @@ void run_matmuls(const heed_context& context, const Matmul* matmuls, std::size_t
     }
     const MatmulPlan& plan = *matmul->plan;
     const std::int64_t out = task / grid.row_tasks * plan.task_out;
-    multiply(*context.kernels, *matmul, slab, task % grid.row_tasks, out,
+    multiply(context, *matmul, slab, task % grid.row_tasks, out,
              std::min(out + plan.task_out, plan.size.out));
   };
   // Products of parts begin alike, however many parts there are.
-  const Matmul* const with_parts = std::find_if(
-      matmuls, matmuls + count, [](const Matmul& matmul) { return matmul.parts.count > 0; });
-  const Parts parts = with_parts == matmuls + count ? Parts{} : with_parts->parts;
-  parallel_for(context.threads, {tasks, 1, workers},
+  Parts parts;
+  for (std::size_t i = 0; i < count && parts.count == 0; ++i) parts = matmuls[i].parts(context);
+  parallel_for(context.threads, {tasks, 1, threads.workers},
                [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
                  const UnitInUse unit(products_of(context.kernels->f32, parts));
                  for (std::int64_t task = begin; task < end; ++task)
-                   work(task, slabs + worker * slab_bytes);
+                   work(task, threads.slab(worker));
                });
 }
 
@@ -218,18 +216,19 @@ void validate(const ProjectProblem& p, const Project& project) {
 void run_project(const heed_context& context, const ProjectProblem& p, const Project& project) {
   if (p.all_rows == 0) return;
   const heed_weights& weights = *p.weights;
-  const Parts parts = product_parts(context, p.x.type, weights.type);
-  const MatmulSize size = {weights.float64, p.all_rows, weights.in, weights.out, parts.count};
+  const MatmulSize size = {weights.float64, p.all_rows, weights.in, weights.out,
+                           product_parts(context, p.x.type, weights.type).count};
   const MatmulPlan plan = plan_matmul(context, "weights", size, claims_for(context));
   const std::uint32_t workers = workers_for(context, flops_of(size));
   const std::int64_t bytes = (Size(workers) * static_cast<std::int64_t>(plan.slab.bytes))
                                  .checked("the workspace", {{"the number of threads", workers}});
   Array<std::byte> slabs(context.allocator, bytes);
-  Matmul matmul = {&plan, p.all_rows, InputRows{project.x, p.x, p.rows},
-                   MatrixArgument{&weights, nullptr, nullptr, nullptr, Layout{}},
-                   OutputRows{project.y, p.y, p.rows, weights.out}};
-  matmul.parts = parts;
-  run_matmuls(context, &matmul, 1, workers, slabs.data(), plan.slab.bytes);
+  const Matmul matmul = {&plan,
+                         p.all_rows,
+                         {project.x, p.x, p.rows},
+                         {&weights, {}, nullptr},
+                         {project.y, p.y, p.rows, weights.out}};
+  run_matmuls({context, workers, slabs.data(), plan.slab.bytes}, &matmul, 1);
 }
 
 }  // namespace heed

@@ -118,18 +118,30 @@ struct Matmul {
   InputRows x;
   MatrixArgument w;
   OutputRows y;
-  Parts parts = {};   ///< that are multiplied; at most the plan's
   bool adds = false;  ///< y, of one head, grows by the product; without a bias
+
+  /// The parts that are multiplied; at most the plan's.
+  Parts parts(const heed_context& context) const {
+    return plan->size.may_pair() ? product_parts(context, x.layout.type, w.type()) : Parts{};
+  }
 };
 
-/// Computes all of them; `workers` threads of the context share the tasks. Each works in a slab of
-/// slab_bytes, which no plan's slab may exceed.
-void run_matmuls(const heed_context& context, const Matmul* matmuls, std::size_t count,
-                 std::uint32_t workers, std::byte* slabs, std::size_t slab_bytes);
+/// The threads of a run, and a slab for each.
+struct RunThreads {
+  const heed_context& context;
+  std::uint32_t workers;
+  std::byte* slabs;
+  std::size_t slab_bytes;
+
+  std::byte* slab(std::uint32_t worker) const { return slabs + worker * slab_bytes; }
+};
+
+/// Computes all of them; the threads share the tasks. No plan's slab may exceed theirs.
+void run_matmuls(const RunThreads& threads, const Matmul* matmuls, std::size_t count);
 
 /// A task of a product: the `task`-th plan.task_panels panels of rows times features out [begin,
 /// end), in the slab of its thread.
-void multiply(const Kernels& kernels, const Matmul& matmul, std::byte* slab, std::int64_t task,
+void multiply(const heed_context& context, const Matmul& matmul, std::byte* slab, std::int64_t task,
               std::int64_t begin, std::int64_t end);
 
 // Products by a BLAS library, one call for many rows, on the caller's thread. The library decides
@@ -159,15 +171,19 @@ struct Project {
 };
 
 using ProjectApi = Structs<heed_project_desc, Project, ProjectProblem>;
-inline Axes x_axes(const ProjectProblem& p) {
-  return {{p.batch, 1, p.rows, p.weights->in}, kRowNames};
-}
-inline Axes y_axes(const ProjectProblem& p) {
-  return {{p.batch, 1, p.rows, p.weights->out}, kRowNames};
+template <std::int64_t PreparedForm::*kFeatures>
+Axes project_axes(const ProjectProblem& p) {
+  return {{p.batch, 1, p.rows, p.weights->*kFeatures}, kRowNames};
 }
 inline constexpr Operand<ProjectProblem> kProjectOperands[] = {
-    input(HEED_TENSOR(ProjectApi, x), x_axes).with(Types::kArithmetic).without_heads().passed(),
-    output(HEED_TENSOR(ProjectApi, y), y_axes).with(Types::kArithmetic).without_heads().passed(),
+    input(HEED_TENSOR(ProjectApi, x), project_axes<&PreparedForm::in>)
+        .with(Types::kArithmetic)
+        .without_heads()
+        .passed(),
+    output(HEED_TENSOR(ProjectApi, y), project_axes<&PreparedForm::out>)
+        .with(Types::kArithmetic)
+        .without_heads()
+        .passed(),
 };
 
 /// Throws an Error that names the field, its value and the bound.

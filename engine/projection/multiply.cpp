@@ -3,15 +3,12 @@
 
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/projection/matmul.hpp"
-#include "engine/runtime/sizes.hpp"
 #include "engine/tensor/loops.hpp"
 #include "engine/tensor/panels.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
-
-constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
 
 // ---- Rows in panels -----------------------------------------------------------------------------
 
@@ -67,13 +64,10 @@ template <class Real>
 class Multiply {
  public:
   /// The slab is the thread's.
-  Multiply(const KernelTable<Real>& kernels, const Matmul& matmul, std::byte* slab)
-      : kernels_(kernels),
-        products_(products_of(kernels, matmul.parts)),
-        packing_(Packing::of(products_)),
+  Multiply(const heed_context& context, const Matmul& matmul, std::byte* slab)
+      : kernels_(kernels_of<Real>(*context.kernels)),
+        products_(products_of(kernels_, matmul.parts(context))),
         matmul_(matmul),
-        plan_(*matmul.plan),
-        cut_(matmul.rows, plan_.panel_rows, plan_.lanes),
         slab_(slab) {}
 
   /// Rows: the `task`-th plan.task_panels panels. Features out: [begin, end).
@@ -147,7 +141,7 @@ class Multiply {
   /// Multiplying again leaves the tile that is packed last as it was.
   void finish(const Panel& panel, std::int64_t x, std::int64_t outs) const {
     const auto values = static_cast<std::size_t>(outs) * panel.pitch;
-    if (matmul_.parts.count > 0 && !kernels_.numbers.all_finite(panel.accumulators, values))
+    if (!packing_.is_plain() && !kernels_.numbers.all_finite(panel.accumulators, values))
       multiply_again(panel, x, outs);
     store(panel, x, outs);
   }
@@ -170,14 +164,14 @@ class Multiply {
       // One part has lost digits, and products go on without them; several have not.
       const ValueView<Real> packed =
           packing_.parts == 1 ? weights({k, ins, x, outs}) : ValueView<Real>{};
-      for (std::int64_t o = 0; o < outs; o += kBlock) {
+      for (std::int64_t o = 0; o < outs; o += kOutBlock) {
         if (packing_.parts == 1)
-          widen_block(packed.data + o / kBlock * packed.block_stride, packing_.depth, ins, wide);
+          widen_block(packed.data + o / kOutBlock * packed.block_stride, packing_.depth, ins, wide);
         else
-          read_whole({k, ins, x + o, std::min(kBlock, outs - o)}, wide);
+          read_whole({k, ins, x + o, std::min(kOutBlock, outs - o)}, wide);
         kernels_.panels.multiply_panel(panel.vectors, packed_view<Real>(wide, {}, ins),
                                        static_cast<std::size_t>(ins), rows, again + o * pitch,
-                                       static_cast<std::size_t>(std::min(kBlock, outs - o)),
+                                       static_cast<std::size_t>(std::min(kOutBlock, outs - o)),
                                        k == 0 && start == nullptr);
       }
     }
@@ -191,7 +185,7 @@ class Multiply {
     if (w.prepared != nullptr)
       read_block(*w.prepared, block.k, block.ins, block.x, to);
     else
-      pack_tile<Real>(kernels_, kernels_.panels, *w.matrix, w.data, block, buffer(plan_.slab.wide),
+      pack_tile<Real>(kernels_, kernels_.panels, w.matrix, w.data, block, buffer(plan_.slab.wide),
                       to);
   }
 
@@ -204,20 +198,20 @@ class Multiply {
     if (prepared != nullptr)
       pack_again(*prepared, tile, packed);
     else
-      pack_tile(kernels_, products_, *matmul_.w.matrix, matmul_.w.data, tile,
+      pack_tile(kernels_, products_, matmul_.w.matrix, matmul_.w.data, tile,
                 buffer(plan_.slab.wide), packed);
     return packed_view<Real>(packed, packing_, tile.ins);
   }
 
   /// A prepared matrix that is packed for other products.
   void pack_again(const heed_weights& prepared, const TileOf& tile, Real* to) const {
-    for (std::int64_t o = 0; o < tile.outs; o += kBlock) {
+    for (std::int64_t o = 0; o < tile.outs; o += kOutBlock) {
       Real* const block = to + packing_.lines(tile.ins) * o;
       Real* const wide = packing_.is_plain() ? block : buffer(plan_.slab.wide);
       read_block(prepared, tile.k, tile.ins, tile.x + o, wide);
       if (!packing_.is_plain())
-        products_.pack_values({wide, kBlock, 1}, static_cast<std::size_t>(tile.ins),
-                              static_cast<std::size_t>(kBlock), block);
+        products_.pack_values({wide, kOutBlock, 1}, static_cast<std::size_t>(tile.ins),
+                              static_cast<std::size_t>(kOutBlock), block);
     }
   }
 
@@ -266,20 +260,19 @@ class Multiply {
 
   const KernelTable<Real>& kernels_;
   const ProductKernels<Real>& products_;
-  const Packing packing_;
+  const Packing packing_ = Packing::of(products_);
   const Matmul& matmul_;
-  const MatmulPlan& plan_;
-  const PanelCut cut_;
+  const MatmulPlan& plan_ = *matmul_.plan;
+  const PanelCut cut_ = {matmul_.rows, plan_.panel_rows, plan_.lanes};
   std::byte* const slab_;
 };
 
 }  // namespace
 
-void multiply(const Kernels& kernels, const Matmul& matmul, std::byte* slab, std::int64_t task,
+void multiply(const heed_context& context, const Matmul& matmul, std::byte* slab, std::int64_t task,
               std::int64_t begin, std::int64_t end) {
   with_real(matmul.plan->size.float64, [&](auto real) {
-    using Real = decltype(real);
-    Multiply<Real>(kernels_of<Real>(kernels), matmul, slab).run(task, begin, end);
+    Multiply<decltype(real)>(context, matmul, slab).run(task, begin, end);
   });
 }
 

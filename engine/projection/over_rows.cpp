@@ -76,20 +76,21 @@ void multiply_to(const RunThreads& threads, const MatmulPlan& plan, const Factor
     part.size.in = some;
     Layout layout = rows.y.layout;
     layout.strides.batch = layout.strides.head = 0;
-    const Matrix y = {layout, some, some, out};
-    Matmul matmul = {
-        &part, in, transposed(rows.x, t, in), {nullptr, &y, rows.y.at(t), nullptr, {}}, to};
-    matmul.adds = adds || t > 0;
-    run_matmuls(threads.context, &matmul, 1, threads.workers, threads.slabs, threads.slab_bytes);
+    const Matmul matmul = {&part,
+                           in,
+                           transposed(rows.x, t, in),
+                           {nullptr, {layout, some, some, out}, rows.y.at(t)},
+                           to,
+                           adds || t > 0};
+    run_matmuls(threads, &matmul, 1);
   }
 }
 
 }  // namespace
 
-MatmulPlan plan_over_rows(const heed_context& context, const char* field, const MatmulSize& size,
-                          std::int64_t claims) {
+MatmulPlan plan_over_rows(const heed_context& context, const char* field, const MatmulSize& size) {
   const std::int64_t rows = std::clamp<std::int64_t>(size.rows, 1, kProductRows);
-  return plan_matmul(context, field, {size.float64, size.in, rows, size.out}, claims);
+  return plan_matmul(context, field, {size.float64, size.in, rows, size.out}, claims_for(context));
 }
 
 void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const Factors& rows,
@@ -101,10 +102,10 @@ void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const
 }
 
 MatmulPlan plan_gradient(const heed_context& context, const char* field, bool float64,
-                         std::int64_t rows, const Matrix& gradient, std::int64_t claims) {
+                         std::int64_t rows, const Matrix& gradient) {
   MatmulSize size = {float64, rows, gradient.in, gradient.out};
   if (exchanges(context, gradient)) std::swap(size.in, size.out);
-  return plan_over_rows(context, field, size, claims);
+  return plan_over_rows(context, field, size);
 }
 
 void write_gradient_of_matrix(const RunThreads& threads, const MatmulPlan& plan,
@@ -145,9 +146,7 @@ void write_rows(const RunThreads& threads, bool float64, void* values, std::int6
   };
   parallel_each(threads.context.threads, {count, kWriteRows, threads.workers},
                 [&](std::int64_t t, std::uint32_t worker) {
-                  with_real(float64, [&](auto real) {
-                    write(real, t, threads.slabs + worker * threads.slab_bytes);
-                  });
+                  with_real(float64, [&](auto real) { write(real, t, threads.slab(worker)); });
                 });
 }
 

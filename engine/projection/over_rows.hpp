@@ -12,16 +12,7 @@ namespace heed {
 inline constexpr std::int64_t kProductRows = 4096;
 
 /// Plans x^T y, which multiply_over_rows runs, for a product y = x W of this size.
-MatmulPlan plan_over_rows(const heed_context& context, const char* field, const MatmulSize& size,
-                          std::int64_t claims);
-
-/// The threads of a run, and their slabs.
-struct RunThreads {
-  const heed_context& context;
-  std::uint32_t workers;
-  std::byte* slabs;
-  std::size_t slab_bytes;
-};
+MatmulPlan plan_over_rows(const heed_context& context, const char* field, const MatmulSize& size);
 
 /// The factors of a product x^T y: `count` rows of two tensors.
 struct Factors {
@@ -36,7 +27,7 @@ void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const
 
 /// Plans x^T y for the gradient of a matrix that lies so; it is of some product y = x W.
 MatmulPlan plan_gradient(const heed_context& context, const char* field, bool float64,
-                         std::int64_t rows, const Matrix& gradient, std::int64_t claims);
+                         std::int64_t rows, const Matrix& gradient);
 
 /// Writes x^T y, or adds it to the values there. A sum that cannot grow where it goes grows in
 /// `buffer`, as many values of the arithmetic's type as the matrix has.

@@ -6,74 +6,26 @@
 #include <cstdint>
 
 #include "engine/context/context.hpp"
-#include "engine/kernels/table.hpp"
+#include "engine/projection/tiles.hpp"
+#include "engine/runtime/allocator.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/tensor/operands.hpp"
 #include "engine/tensor/panels.hpp"
 
 namespace heed {
 
-/// A product takes this many features in at a time, so that a panel's share of x and the weights of
-/// one block of features out stay in the L1 cache; of pairs twice as many, which take as much.
-inline constexpr std::int64_t kTileIn = 128;
-inline constexpr std::int64_t kMostTileIn = 2 * kTileIn;
+/// How a matrix is prepared.
+struct PreparedForm {
+  bool float64;
+  ElementType type;  ///< that it was given in
+  std::int64_t in;
+  std::int64_t out;
+  Packing packing;
+  std::size_t bytes;
 
-/// How products want features in: ProductKernels::depth of them at a time, each in so many parts.
-struct Packing {
-  std::uint32_t depth = 1;
-  std::uint32_t parts = 1;
-
-  template <class Real>
-  static Packing of(const ProductKernels<Real>& products) {
-    return {products.depth, products.parts};
-  }
-  bool operator==(const Packing& other) const {
-    return depth == other.depth && parts == other.parts;
-  }
-  /// Values are packed as they are.
-  bool is_plain() const { return depth == 1; }
-  /// Features in of a tile.
-  std::int64_t tile_in() const { return is_plain() || parts > 1 ? kTileIn : kMostTileIn; }
-  /// Reals of `depth` features in of one feature out.
-  std::int64_t elements() const {
-    return is_plain() ? 1 : std::int64_t{depth} / 2 * std::int64_t{parts};
-  }
-  /// Reals of so many features in of one feature out.
-  std::int64_t lines(std::int64_t ins) const {
-    return ceil_div(ins, std::int64_t{depth}) * elements();
-  }
+  /// Whether the packed values have lost digits.
+  bool is_rounded() const { return !packing.is_plain() && type != ElementType::kBf16; }
 };
-
-/// Features in [k, k + ins) by features out [x, x + outs) of a matrix: the unit of packing. Packed
-/// as the kernels' pack_values does it, [out block][in][value_block].
-struct TileOf {
-  std::int64_t k, ins;
-  std::int64_t x, outs;
-};
-
-/// Copies a tile to `wide` in the type of the arithmetic, as [ins][outs] or [outs][ins], as it lies
-/// in the matrix.
-template <class Real>
-MatrixView<Real> widen_tile(const KernelTable<Real>& kernels, const Matrix& matrix,
-                            const void* data, const TileOf& tile, Real* wide);
-
-/// Packs one tile for these products. `wide`, as in widen_tile, is used if the matrix has another
-/// type, is several matrices or is rounded: to one bfloat16, where finite values stay finite.
-template <class Real>
-void pack_tile(const KernelTable<Real>& kernels, const ProductKernels<Real>& products,
-               const Matrix& matrix, const void* data, const TileOf& tile, Real* wide,
-               Real* packed);
-
-/// A packed tile of so many features in.
-template <class Real>
-ValueView<Real> packed_view(const Real* packed, const Packing& packing, std::int64_t ins) {
-  constexpr auto kBlock = static_cast<std::ptrdiff_t>(PanelGeometry::value_block);
-  return {packed, kBlock * packing.elements(), packing.elements(), packing.lines(ins) * kBlock};
-}
-
-/// One block of features out of a tile that is packed in pairs, to [ins][value_block].
-template <class Real>
-void widen_block(const Real* packed, std::uint32_t depth, std::int64_t ins, Real* to);
 
 }  // namespace heed
 
@@ -89,28 +41,20 @@ void widen_block(const Real* packed, std::uint32_t depth, std::int64_t ins, Real
 /// every packing.tile_in() of `in` as the products' pack_values leaves them. Products of other
 /// contexts widen or pack it again, tile by tile, and so do products of parts of floats:
 /// two parts of a float are as long as the float.
-struct heed_weights {
-  const heed_context* context;
-  heed::Backend backend;  ///< the one it is prepared for
-  bool float64;
-  heed::ElementType type;  ///< that it was given in
-  heed::Packing packing;
-  bool rounded;  ///< the packed values have lost digits
-  std::int64_t in;
-  std::int64_t out;
-  std::size_t bytes;  ///< of memory
-  std::byte* memory;
-  const void* data;
-  const void* bias;  ///< nullptr: none
+struct heed_weights : heed::PreparedForm {
+  const heed_context* context;  ///< for whose backend it is prepared
+  heed::Array<std::byte> memory;
+  const void* bias;  ///< in the memory, behind the matrix; nullptr: none
+
+  const void* data() const { return memory.data(); }
 
   /// The tile that begins with feature in k, a multiple of packing.tile_in(), from feature out x
   /// on, a multiple of value_block.
   template <class Real>
   const Real* tile(std::int64_t k, std::int64_t x) const {
-    constexpr auto kBlock = static_cast<std::int64_t>(heed::PanelGeometry::value_block);
     const std::int64_t ins = std::min(packing.tile_in(), in - k);
-    return static_cast<const Real*>(data) + packing.lines(k) * heed::round_up(out, kBlock) +
-           packing.lines(ins) * x;
+    return static_cast<const Real*>(data()) +
+           packing.lines(k) * heed::round_up(out, heed::kOutBlock) + packing.lines(ins) * x;
   }
 };
 
@@ -122,9 +66,7 @@ struct MatrixToPrepare {
   const void* data;
   Layout bias_layout;
   const void* bias;  ///< nullptr: none
-  bool float64;
-  Packing packing;    ///< see heed_weights
-  std::size_t bytes;  ///< once prepared
+  PreparedForm form;
 };
 
 inline Axes prepared_axes(const MatrixToPrepare& given) {
@@ -152,13 +94,13 @@ MatrixToPrepare validate(const heed_context& context, const heed_weights_desc& d
 /// A matrix and its bias, prepared or as a run's caller gave them.
 struct MatrixArgument {
   const heed_weights* prepared;  ///< nullptr: the other fields apply
-  const Matrix* matrix;
+  Matrix matrix;
   const void* data;
-  const void* bias;  ///< [out], side by side; nullptr: none
-  Layout bias_layout;
+  const void* bias = nullptr;  ///< [out], side by side; nullptr: none
+  Layout bias_layout = {};
 
   /// The type that the matrix was given in.
-  ElementType type() const { return prepared != nullptr ? prepared->type : matrix->layout.type; }
+  ElementType type() const { return prepared != nullptr ? prepared->type : matrix.layout.type; }
 };
 
 /// Whether a matrix of this type meets rows of `x` in pairs, in this context; rows and matrices of
@@ -176,22 +118,30 @@ std::uint32_t most_product_parts(const heed_context& context, ElementType x);
 /// [ins][value_block]; k is a multiple of kTileIn.
 template <class Real>
 void read_block(const heed_weights& weights, std::int64_t k, std::int64_t ins, std::int64_t x,
-                Real* to);
+                Real* to) {
+  const Packing& packing = weights.packing;
+  const std::int64_t step = packing.tile_in();
+  for (std::int64_t done = 0; done < ins;) {
+    const std::int64_t before = (k + done) % step;  // of the tile
+    const std::int64_t some = std::min(step - before, ins - done);
+    const Real* const from =
+        weights.tile<Real>(k + done - before, x) + packing.lines(before) * kOutBlock;
+    if (packing.is_plain())
+      std::copy_n(from, some * kOutBlock, to + done * kOutBlock);
+    else
+      widen_block(from, packing.depth, some, to + done * kOutBlock);
+    done += some;
+  }
+}
 
 /// A matrix [in][out] of the arithmetic's type.
 Matrix rows_side_by_side(bool float64, std::int64_t in, std::int64_t out);
 
-/// One matrix, without a bias, whose rows are a stride apart.
-struct PlainMatrix {
-  Matrix matrix;
-  const void* data;
-};
-
-/// The matrix where it lies. One that is prepared, or several with gaps between them, is copied to
-/// `buffer`, [in][out] of the arithmetic's type.
-PlainMatrix plain_matrix(const Kernels& kernels, bool float64, const MatrixArgument& given,
-                         void* buffer);
-PlainMatrix transposed(const PlainMatrix& matrix);
+/// One matrix transposed, without a bias, where it lies. One that is prepared, or several with gaps
+/// between them, is copied to `buffer` first, [in][out] of the arithmetic's type.
+MatrixArgument transposed(const Kernels& kernels, bool float64, const MatrixArgument& given,
+                          void* buffer);
+Matrix transposed(const Matrix& matrix);
 
 /// The result shares the context.
 heed_weights* make_weights(const heed_context& context, const MatrixToPrepare& given);
@@ -205,11 +155,16 @@ struct GivenMatrix {
   const void* b;
   const char* p_field;
   const heed_weights* p;
+
+  /// As products take it, by the layouts of the checked descriptor.
+  MatrixArgument laid_out(const Matrix& matrix, const Layout& bias) const {
+    return {p, matrix, w, b, bias};
+  }
 };
 
 /// The matrix of an input, as in "query".
 #define HEED_GIVEN_MATRIX(args, input)                                                        \
-  {                                                                                           \
+  heed::GivenMatrix {                                                                         \
     "args.w_" #input, (args).w_##input, "args.b_" #input, (args).b_##input, "args.p_" #input, \
         (args).p_##input                                                                      \
   }

@@ -65,15 +65,13 @@ class MatrixGradients {
     }
     if (problem_.nodes == 0 || (t == 0 && args_.given.grad_data == nullptr)) return {to, rows};
     for (const Projection& one : projections_) {
-      const PlainMatrix w = transposed({one.matrix, one.w});
-      Matmul matmul = {&one.back,
-                       problem_.nodes,
-                       rows_of(one.made),
-                       {nullptr, &w.matrix, w.data, nullptr, {}},
-                       {to, layout, problem_.nodes, problem_.width}};
-      matmul.adds = true;
-      run_matmuls(threads_.context, &matmul, 1, threads_.workers, threads_.slabs,
-                  threads_.slab_bytes);
+      const Matmul matmul = {&one.back,
+                             problem_.nodes,
+                             rows_of(one.made),
+                             {nullptr, transposed(one.matrix), one.w},
+                             {to, layout, problem_.nodes, problem_.width},
+                             true};
+      run_matmuls(threads_, &matmul, 1);
     }
     return {to, rows};
   }
@@ -154,7 +152,7 @@ class MatrixGradients {
       std::copy_n(static_cast<const Real*>(one.made.data) + node * out, out, grad);
       std::fill(grad + out, grad + padded, Real{0});
       if (one.to != nullptr) write_node_matrix(step, one, node, data, grad, grad + padded);
-      Matrix w = transposed(PlainMatrix{one.matrix, one.w}).matrix;
+      Matrix w = transposed(one.matrix);
       w.layout.strides.batch = one.matrix.layout.strides.batch;
       const Real* const product = products.multiply(node, w, one.w, grad);
       for (std::int64_t x = 0; x < problem_.width; ++x) grad_data[x] += product[x];

@@ -74,9 +74,8 @@ GraphProblem one_step(GraphProblem p) {
 void plan_products(heed_graph_attention_backward_plan& plan) {
   const GraphProblem& p = plan.problem.attention;
   const heed_context& context = *plan.context;
-  const std::int64_t claims = claims_for(context);
   const auto over_rows = [&](const char* field, std::int64_t in, std::int64_t out) {
-    return plan_over_rows(context, field, {p.float64, p.nodes, in, out}, claims);
+    return plan_over_rows(context, field, {p.float64, p.nodes, in, out});
   };
   GraphBackwardMatmuls& m = plan.matmuls;
   if (p.edge_width > 0) {
@@ -87,7 +86,7 @@ void plan_products(heed_graph_attention_backward_plan& plan) {
   m.w_keys = over_rows("desc.grad_w_query", p.width, p.keys_width);
   m.w_values = over_rows("desc.grad_w_value", p.width, p.values_width);
   const auto product = [&](const char* field, std::int64_t in) {
-    return plan_matmul(context, field, {p.float64, p.nodes, in, p.width}, claims);
+    return plan_matmul(context, field, {p.float64, p.nodes, in, p.width}, claims_for(context));
   };
   m.keys = product("desc.attention->w_query", p.keys_width);
   m.values = product("desc.attention->w_value", p.values_width);

@@ -47,35 +47,30 @@ class BackwardRun {
   BackwardRun(const heed_multihead_backward_plan& plan, const MultiheadBackwardArgs& args,
               const InnerBackward& inner, std::byte* workspace)
       : plan_(plan),
-        problem_(plan.problem),
-        block_(plan.problem.block),
         args_(args.block),
         given_(args.given),
         inner_(inner),
         one_input_(args.one_input()),
         workspace_(workspace),
-        threads_{*plan.context, plan.workers, workspace + plan.space.shared, plan.space.slab_bytes},
-        query_rows_(query_rows_of(block_.attention, inner.attention)),
-        key_rows_(key_rows_of(block_.attention, inner.attention)),
         keys_(one_input_ ? key_rows_.input(args_.input_query, block_.input_query)
                          : key_rows_.input(args_.input_key, block_.input_key)),
         query_{plan.input_query,
                plan.w_query,
-               matrix(block_.w_query, args_.p_query, args_.w_query),
+               HEED_GIVEN_MATRIX(args_, query).laid_out(block_.w_query, block_.bias),
                query_rows_.input(args_.input_query, block_.input_query),
                query_rows_,
                workspace + plan.space.grad_query,
                {given_.grad_w_query, problem_.grad_w_query, given_.grad_b_query}},
         key_{plan.input_key,
              plan.w_key,
-             matrix(block_.w_key, args_.p_key, args_.w_key),
+             HEED_GIVEN_MATRIX(args_, key).laid_out(block_.w_key, block_.bias),
              keys_,
              key_rows_,
              workspace + plan.space.grad_key,
              {given_.grad_w_key, problem_.grad_w_key, given_.grad_b_key}},
         value_{plan.input_value,
                plan.w_value,
-               matrix(block_.w_value, args_.p_value, args_.w_value),
+               HEED_GIVEN_MATRIX(args_, value).laid_out(block_.w_value, block_.bias),
                keys_,
                key_rows_,
                workspace + plan.space.grad_value,
@@ -95,7 +90,7 @@ class BackwardRun {
     const InputRows grad_out = query_rows_.input(given_.grad_out, problem_.grad_out);
     if (attention_wanted())
       multiply(plan_.grad_heads, grad_out, query_rows_.count,
-               transposed(plain(matrix(block_.w_out, args_.p_out, args_.w_out))), grad_heads(),
+               HEED_GIVEN_MATRIX(args_, out).laid_out(block_.w_out, block_.bias), grad_heads(),
                false);
     if (given_.grad_w_out != nullptr)
       write_product(plan_.w_out, {heads(), grad_out, query_rows_.count}, given_.grad_w_out,
@@ -109,7 +104,10 @@ class BackwardRun {
     if (!attention_wanted()) return;
     heed_attention_backward_args args = inner_.args;
     args.attention = &inner_.attention;
-    if (problem_.accumulate()) clear_projections();
+    // The gradients of projections go to the workspace, one after the other, and are sums with
+    // nothing.
+    if (problem_.accumulate())
+      std::fill(workspace_ + plan_.space.grad_query, workspace_ + plan_.space.matrix, std::byte{0});
     run_plan(plan_.attention, args, workspace_ + plan_.space.shared, plan_.attention.bytes);
   }
 
@@ -154,30 +152,18 @@ class BackwardRun {
            a.grad_score_weights != nullptr;
   }
 
-  static MatrixArgument matrix(const Matrix& matrix, const heed_weights* prepared,
-                               const void* data) {
-    return {prepared, &matrix, data, nullptr, {}};
-  }
-  PlainMatrix plain(const MatrixArgument& w) const {
-    return plain_matrix(*plan_.context->kernels, block_.float64(), w,
-                        workspace_ + plan_.space.matrix);
-  }
   GradientRows vector(void* data, std::int64_t width) const {
     return {data, problem_.grad_b, 1, width, problem_.accumulate()};
   }
 
   /// Rows of all heads, which lie side by side.
-  Layout heads_layout(const Layout& like) const {
-    return {like.type, like.bytes,
-            queries_by_row(block_.attention, block_.attention.value_features)};
-  }
   InputRows heads() const {
     return query_rows_.input(inner_.tensors + plan_.block.space.heads,
-                             heads_layout(plan_.block.problem.attention.out));
+                             plan_.block.problem.attention.out);
   }
   OutputRows grad_heads() const {
-    return query_rows_.output(workspace_ + plan_.space.grad_heads,
-                              heads_layout(block_.attention.out), block_.heads_width);
+    return query_rows_.output(workspace_ + plan_.space.grad_heads, plan_.attention.problem.grad_out,
+                              block_.heads_width);
   }
   Layout side_by_side(std::int64_t width, const SequenceRows& rows) const {
     return {real_type(block_.float64()),
@@ -188,12 +174,17 @@ class BackwardRun {
     return p.rows.input(p.grad, side_by_side(p.width(), p.rows));
   }
 
-  void multiply(const MatmulPlan& plan, const InputRows& x, std::int64_t rows, const PlainMatrix& w,
-                const OutputRows& y, bool adds) const {
-    Matmul matmul = {&plan, rows, x, {nullptr, &w.matrix, w.data, nullptr, {}}, y};
-    matmul.adds = adds;
-    if (rows == 0) return;
-    run_matmuls(*plan_.context, &matmul, 1, plan_.workers, threads_.slabs, threads_.slab_bytes);
+  /// y = x W^T, or grows by that.
+  void multiply(const MatmulPlan& plan, const InputRows& x, std::int64_t rows,
+                const MatrixArgument& w, const OutputRows& y, bool adds) const {
+    const Matmul matmul = {
+        &plan,
+        rows,
+        x,
+        transposed(*plan_.context->kernels, block_.float64(), w, workspace_ + plan_.space.matrix),
+        y,
+        adds};
+    if (rows > 0) run_matmuls(threads_, &matmul, 1);
   }
 
   /// x^T y, to where the gradient of a matrix goes.
@@ -203,17 +194,6 @@ class BackwardRun {
                              workspace_ + plan_.space.grad_matrix);
   }
 
-  /// The gradients of projections go to the workspace, and are sums with nothing.
-  void clear_projections() const {
-    const std::int64_t number = real_bytes(block_.float64());
-    const auto clear = [&](std::size_t offset, std::int64_t values) {
-      std::fill_n(workspace_ + offset, values * number, std::byte{0});
-    };
-    clear(plan_.space.grad_query, block_.query_rows * block_.queries_width);
-    clear(plan_.space.grad_key, block_.key_rows * block_.keys_width);
-    clear(plan_.space.grad_value, block_.key_rows * block_.values_width);
-  }
-
   /// The gradient of an input, of all its rows, before it is written.
   std::byte* input() const { return workspace_ + plan_.space.grad_heads; }
   void clear_input() const {
@@ -221,7 +201,7 @@ class BackwardRun {
                 std::byte{0});
   }
   void add_to_input(const Projection& p, std::int64_t width, bool adds) const {
-    multiply(p.to_input, gradient(p), p.rows.count, transposed(plain(p.w)),
+    multiply(p.to_input, gradient(p), p.rows.count, p.w,
              p.rows.output(input(), side_by_side(width, p.rows), width), adds);
   }
   void write_input(const RowRange& rows, const GradientRows& to) const {
@@ -239,8 +219,7 @@ class BackwardRun {
     const std::int64_t tasks = ceil_div(query_rows_.count, kTermRows);
     parallel_each(plan_.context->threads, {tasks, 1, plan_.workers},
                   [&](std::int64_t task, std::uint32_t worker) {
-                    std::byte* const slab = threads_.slabs + worker * threads_.slab_bytes;
-                    split_heads(task, reinterpret_cast<Real*>(slab), terms);
+                    split_heads(task, reinterpret_cast<Real*>(threads_.slab(worker)), terms);
                   });
     if (given_.grad_head_weights != nullptr)
       write_head_weights(static_cast<Real*>(given_.grad_head_weights), terms, tasks);
@@ -284,16 +263,17 @@ class BackwardRun {
   }
 
   const heed_multihead_backward_plan& plan_;
-  const MultiheadBackwardProblem& problem_;
-  const MultiheadProblem& block_;
+  const MultiheadBackwardProblem& problem_ = plan_.problem;
+  const MultiheadProblem& block_ = problem_.block;
   const heed_multihead_args& args_;
   const heed_multihead_backward_args& given_;
   const InnerBackward& inner_;
   const bool one_input_;
   std::byte* const workspace_;
-  const RunThreads threads_;
-  const SequenceRows query_rows_;
-  const SequenceRows key_rows_;
+  const RunThreads threads_ = {*plan_.context, plan_.workers, workspace_ + plan_.space.shared,
+                               plan_.space.slab_bytes};
+  const SequenceRows query_rows_ = query_rows_of(block_.attention, inner_.attention);
+  const SequenceRows key_rows_ = key_rows_of(block_.attention, inner_.attention);
   const InputRows keys_;  ///< the input of K and V
   const Projection query_, key_, value_;
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "engine/multihead/plan.hpp"
-#include "engine/parallel/parallel_for.hpp"
 #include "engine/projection/over_rows.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
@@ -112,13 +111,12 @@ BackwardProblem placed(const BackwardProblem& problem, const heed_multihead_plan
 
 void plan_products(const heed_context& context, heed_multihead_backward_plan& plan) {
   const MultiheadProblem& p = plan.problem.block;
-  const std::int64_t claims = claims_for(context);
   const auto product = [&](const char* field, std::int64_t rows, std::int64_t in,
                            std::int64_t out) {
-    return plan_matmul(context, field, {p.float64(), rows, in, out}, claims);
+    return plan_matmul(context, field, {p.float64(), rows, in, out}, claims_for(context));
   };
   const auto over_rows = [&](const char* field, std::int64_t rows, const Matrix& gradient) {
-    return plan_gradient(context, field, p.float64(), rows, gradient, claims);
+    return plan_gradient(context, field, p.float64(), rows, gradient);
   };
   plan.input_query = product("desc.block->w_query", p.query_rows, p.queries_width, p.width_query);
   plan.input_key = product("desc.block->w_key", p.key_rows, p.keys_width, p.width_key);
