@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdarg>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <string_view>
@@ -21,32 +19,10 @@ namespace {
 
 using std::string_view;
 
-/// A tuning file, and how far it has been read.
-struct TuningFile {
-  const char* path;
-  const char* source;  ///< who named it
-  unsigned line;       ///< 0: it as a whole
-
-  /// Throws an Error that names the file, and the line if there is one.
-  [[noreturn, gnu::format(printf, 3, 4)]] void refuse(heed_status status, const char* why,
-                                                      ...) const;
-};
-
 /// A CPU and ISA.
 struct TuningFor {
   std::string_view cpu, isa;
 };
-
-void TuningFile::refuse(heed_status status, const char* why, ...) const {
-  char reason[200];
-  std::va_list arguments;
-  va_start(arguments, why);
-  (void)std::vsnprintf(reason, sizeof reason, why, arguments);
-  va_end(arguments);
-  Text at;
-  if (line > 0) at.add("line %u: ", line);
-  fail(status, "%s is \"%.80s\"; %s%s", source, path, at.c_str(), reason);
-}
 
 constexpr std::int64_t kMostSize = std::int64_t{1} << 40;  // as sizes of problems
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
@@ -107,35 +83,33 @@ struct Item {
   string_view name, value;
 };
 
-Item take_item(const TuningFile& file, string_view& line) {
+Item take_item(string_view& line) {
   const string_view text = take_word(line);
   const std::size_t sign = text.find('=');
   if (text.empty()) return {};
   if (sign == string_view::npos || sign == 0 || sign + 1 == text.size())
-    file.refuse(HEED_STATUS_CORRUPT, "it has \"%.*s\"; it must be NAME=VALUE", shown(text),
-                text.data());
+    fail(HEED_STATUS_CORRUPT, "it has \"%.*s\"; it must be NAME=VALUE", shown(text), text.data());
   return {text.substr(0, sign), text.substr(sign + 1)};
 }
 
-[[noreturn]] void refuse_value(const TuningFile& file, const Item& item, const char* must_be) {
-  file.refuse(HEED_STATUS_CORRUPT, "%.*s is \"%.*s\"; it must be %s", shown(item.name),
-              item.name.data(), shown(item.value), item.value.data(), must_be);
+[[noreturn]] void refuse_value(const Item& item, const char* must_be) {
+  fail(HEED_STATUS_CORRUPT, "%.*s is \"%.*s\"; it must be %s", shown(item.name), item.name.data(),
+       shown(item.value), item.value.data(), must_be);
 }
 
-void check_given_once(const TuningFile& file, const Item& item, bool given) {
-  if (given)
-    file.refuse(HEED_STATUS_CORRUPT, "%.*s is given twice", shown(item.name), item.name.data());
+void check_given_once(const Item& item, bool given) {
+  if (given) fail(HEED_STATUS_CORRUPT, "%.*s is given twice", shown(item.name), item.name.data());
 }
 
-void read_tile(const TuningFile& file, const Item& item, std::uint32_t& tile) {
-  check_given_once(file, item, tile != 0);
+void read_tile(const Item& item, std::uint32_t& tile) {
+  check_given_once(item, tile != 0);
   string_view rest = item.value;
   tile = static_cast<std::uint32_t>(take_number(rest, kMaxTile));
   static_assert(kMaxTile == 65536, "is in the message");
-  if (tile == 0 || !rest.empty()) refuse_value(file, item, "a whole number from 1 to 65536");
+  if (tile == 0 || !rest.empty()) refuse_value(item, "a whole number from 1 to 65536");
 }
 
-void read_range(const TuningFile& file, const Item& item, std::int64_t& least, std::int64_t& most) {
+void read_range(const Item& item, std::int64_t& least, std::int64_t& most) {
   string_view rest = item.value;
   least = most = take_number(rest, kMostSize);
   if (!rest.empty() && rest[0] == '-') {
@@ -143,78 +117,77 @@ void read_range(const TuningFile& file, const Item& item, std::int64_t& least, s
     most = take_number(rest, kMostSize);
   }
   if (least == 0 || most < least || !rest.empty())
-    refuse_value(file, item, "a whole number from 1 to 2^40, or two with a - between");
+    refuse_value(item, "a whole number from 1 to 2^40, or two with a - between");
 }
 
-void read_condition(const TuningFile& file, const Item& item, TunedTiles& tiles) {
+void read_condition(const Item& item, TunedTiles& tiles) {
   const auto* const condition =
       std::find_if(std::begin(kConditions), std::end(kConditions),
                    [&](const Condition& known) { return item.name == known.name; });
   Text choices;
   if (condition == std::end(kConditions)) {
     for (const Condition& known : kConditions) choices.add_item(known.name.data());
-    file.refuse(HEED_STATUS_CORRUPT, "it has \"%.*s=\"; the name must be tile_q, tile_kv, %s",
-                shown(item.name), item.name.data(), choices.c_str());
+    fail(HEED_STATUS_CORRUPT, "it has \"%.*s=\"; the name must be tile_q, tile_kv, %s",
+         shown(item.name), item.name.data(), choices.c_str());
   }
   std::int64_t& least = tiles.least.*condition->field;
   std::int64_t& most = tiles.most.*condition->field;
-  check_given_once(file, item, most != kAny);
-  if (condition->words == Words::kNumbers) return read_range(file, item, least, most);
+  check_given_once(item, most != kAny);
+  if (condition->words == Words::kNumbers) return read_range(item, least, most);
   for (std::int64_t i = 0; const char* const name = word(condition->words, i); ++i) {
     choices.add_item(name);
     if (item.value == name) least = most = i;
   }
-  if (most == kAny) refuse_value(file, item, choices.c_str());
+  if (most == kAny) refuse_value(item, choices.c_str());
 }
 
-TunedTiles read_tiles(const TuningFile& file, string_view line) {
+TunedTiles read_tiles(string_view line) {
   TunedTiles tiles{};
-  tiles.line = file.line;
   for (const Condition& condition : kConditions) tiles.most.*condition.field = kAny;
-  for (Item item = take_item(file, line); !item.name.empty(); item = take_item(file, line)) {
+  for (Item item = take_item(line); !item.name.empty(); item = take_item(line)) {
     if (item.name == "tile_q") {
-      read_tile(file, item, tiles.tile_q);
+      read_tile(item, tiles.tile_q);
     } else if (item.name == "tile_kv") {
-      read_tile(file, item, tiles.tile_kv);
+      read_tile(item, tiles.tile_kv);
     } else {
-      read_condition(file, item, tiles);
+      read_condition(item, tiles);
     }
   }
   if (tiles.tile_q == 0 && tiles.tile_kv == 0)
-    file.refuse(HEED_STATUS_CORRUPT, "it has neither tile_q nor tile_kv");
+    fail(HEED_STATUS_CORRUPT, "it has neither tile_q nor tile_kv");
   return tiles;
 }
 
-TuningFor read_section(const TuningFile& file, string_view line) {
-  const Item cpu = take_item(file, line);
-  const Item isa = take_item(file, line);
+TuningFor read_section(string_view line) {
+  const Item cpu = take_item(line);
+  const Item isa = take_item(line);
   if (isa.name != "isa" || !take_word(line).empty())
-    file.refuse(HEED_STATUS_CORRUPT, "it has \"cpu=%.*s\"; isa=NAME must follow, and nothing else",
-                shown(cpu.value), cpu.value.data());
+    fail(HEED_STATUS_CORRUPT, "it has \"cpu=%.*s\"; isa=NAME must follow, and nothing else",
+         shown(cpu.value), cpu.value.data());
   return {cpu.value, isa.value};
 }
 
-void read_version(const TuningFile& file, string_view line) {
+void read_version(string_view line) {
   const string_view format = take_word(line);
   const string_view version = take_word(line);
   const string_view more = take_word(line);
   if (format != "heed-tuning")
-    file.refuse(HEED_STATUS_CORRUPT, "it begins with \"%.*s\"; it must be \"heed-tuning 1\"",
-                shown(format), format.data());
+    fail(HEED_STATUS_CORRUPT, "it begins with \"%.*s\"; it must be \"heed-tuning 1\"",
+         shown(format), format.data());
   if (version != "1")
-    file.refuse(HEED_STATUS_UNSUPPORTED, "the version is \"%.*s\"; this library reads 1",
-                shown(version), version.data());
+    fail(HEED_STATUS_UNSUPPORTED, "the version is \"%.*s\"; this library reads 1", shown(version),
+         version.data());
   if (!more.empty())
-    file.refuse(HEED_STATUS_CORRUPT, "it goes on with \"%.*s\"; it must be \"heed-tuning 1\"",
-                shown(more), more.data());
+    fail(HEED_STATUS_CORRUPT, "it goes on with \"%.*s\"; it must be \"heed-tuning 1\"", shown(more),
+         more.data());
 }
 
 /// Refuses bytes that could steer a terminal that a message is printed on.
-void check_characters(const TuningFile& file, string_view line) {
+void check_characters(string_view line) {
   for (const char c : line)
     if ((c < ' ' || c > '~') && kBlanks.find(c) == string_view::npos)
-      file.refuse(HEED_STATUS_CORRUPT, "it has the byte 0x%02x; it must be ASCII text",
-                  static_cast<unsigned char>(c));
+      fail(HEED_STATUS_CORRUPT, "it has the byte 0x%02x; it must be ASCII text",
+           static_cast<unsigned char>(c));
 }
 
 /// The line without blanks in front and without the comment that a # begins.
@@ -226,38 +199,41 @@ string_view without_comment(string_view line) {
 
 /// How many lines of the text give tiles for these; they go to `tiles` unless it is nullptr. All
 /// lines are checked.
-std::int64_t read_lines(TuningFile file, string_view text, const TuningFor& here,
-                        TunedTiles* tiles) {
+std::int64_t read_lines(string_view text, const TuningFor& here, TunedTiles* tiles) {
   std::int64_t count = 0;
   TuningFor section;
   TuningFor other = {"none", "none"};
   bool found = false;
   const auto is_here = [&] { return section.cpu == here.cpu && section.isa == here.isa; };
-  for (file.line = 1; file.line == 1 || !text.empty(); ++file.line) {
-    string_view line = take(text, "\n");
-    check_characters(file, line);
+  const auto read_line = [&](string_view line, std::uint32_t number) {
+    check_characters(line);
     line = without_comment(line);
-    if (file.line == 1) {
-      read_version(file, line);
-    } else if (line.substr(0, 4) == "cpu=") {
-      section = read_section(file, line);
+    if (number == 1) return read_version(line);
+    if (line.empty()) return;
+    if (line.substr(0, 4) == "cpu=") {
+      section = read_section(line);
       found = found || is_here();
       if (!is_here()) other = section;
-    } else if (!line.empty()) {
-      if (section.cpu.empty())
-        file.refuse(HEED_STATUS_CORRUPT, "a line cpu=NAME isa=NAME must come before it");
-      const TunedTiles read = read_tiles(file, line);
-      if (!is_here()) continue;
-      if (tiles != nullptr) tiles[count] = read;
-      ++count;
+      return;
     }
+    if (section.cpu.empty())
+      fail(HEED_STATUS_CORRUPT, "a line cpu=NAME isa=NAME must come before it");
+    TunedTiles read = read_tiles(line);
+    read.line = number;
+    if (!is_here()) return;
+    if (tiles != nullptr) tiles[count] = read;
+    ++count;
+  };
+  for (std::uint32_t number = 1; number == 1 || !text.empty(); ++number) {
+    Text where;
+    where.add("line %u", number);
+    within(where.c_str(), [&] { read_line(take(text, "\n"), number); });
   }
-  file.line = 0;
   if (!found)
-    file.refuse(HEED_STATUS_INVALID_ARGUMENT,
-                "it is for cpu=%.*s isa=%.*s; it must be for this one, cpu=%.*s isa=%.*s",
-                shown(other.cpu), other.cpu.data(), shown(other.isa), other.isa.data(),
-                shown(here.cpu), here.cpu.data(), shown(here.isa), here.isa.data());
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "it is for cpu=%.*s isa=%.*s; it must be for this one, cpu=%.*s isa=%.*s",
+         shown(other.cpu), other.cpu.data(), shown(other.isa), other.isa.data(), shown(here.cpu),
+         here.cpu.data(), shown(here.isa), here.isa.data());
   return count;
 }
 
@@ -291,28 +267,22 @@ class OpenFile {
   const int descriptor_;
 };
 
-Array<char> contents(const heed_allocator& allocator, const TuningFile& file) {
-  const OpenFile opened(file.path);
+Array<char> contents(const heed_allocator& allocator, const char* path) {
+  const OpenFile opened(path);
   struct stat status {};
   if (opened.descriptor() < 0 || fstat(opened.descriptor(), &status) != 0)
-    file.refuse(HEED_STATUS_IO, "opening it failed: %s",
-                std::system_category().message(errno).c_str());
-  if (!S_ISREG(status.st_mode))
-    file.refuse(HEED_STATUS_INVALID_ARGUMENT, "it must be a regular file");
+    fail(HEED_STATUS_IO, "opening it failed: %s", std::system_category().message(errno).c_str());
+  if (!S_ISREG(status.st_mode)) fail(HEED_STATUS_INVALID_ARGUMENT, "it must be a regular file");
   if (status.st_size > kMostBytes)
-    file.refuse(HEED_STATUS_CORRUPT, "it has %lld bytes; it must have at most %lld",
-                lld(status.st_size), lld(kMostBytes));
+    fail(HEED_STATUS_CORRUPT, "it has %lld bytes; it must have at most %lld", lld(status.st_size),
+         lld(kMostBytes));
   Array<char> bytes(allocator, status.st_size);
   auto* const to = reinterpret_cast<std::byte*>(bytes.data());
   std::size_t have = 0;
   std::size_t got = 1;
-  try {
-    for (; have < bytes.size() && got > 0; have += got)
-      got = read_some(opened.descriptor(), to + have, bytes.size() - have);
-  } catch (const Error& error) {
-    file.refuse(error.status, "%s", error.message);
-  }
-  if (have < bytes.size()) file.refuse(HEED_STATUS_IO, "it became shorter while it was read");
+  for (; have < bytes.size() && got > 0; have += got)
+    got = read_some(opened.descriptor(), to + have, bytes.size() - have);
+  if (have < bytes.size()) fail(HEED_STATUS_IO, "it became shorter while it was read");
   return bytes;
 }
 
@@ -326,17 +296,21 @@ TunedTiles Tuning::find(const TuningKey& key) const {
 
 Tuning read_tuning(const heed_allocator& allocator, const char* path, const char* source,
                    const CpuName& cpu, const char* isa) {
-  const TuningFile file = {path, source, 0};
-  const TuningFor here = {cpu.text, isa};
-  const Array<char> bytes = contents(allocator, file);
-  const std::string_view text(bytes.data(), bytes.size());
-  Tuning tuning;
-  tuning.tiles = Array<TunedTiles>(allocator, read_lines(file, text, here, nullptr));
-  (void)read_lines(file, text, here, tuning.tiles.data());
-  const std::size_t path_bytes = std::strlen(path) + 1;
-  tuning.path = Array<char>(allocator, static_cast<std::int64_t>(path_bytes));
-  std::memcpy(tuning.path.data(), path, path_bytes);
-  return tuning;
+  try {
+    const TuningFor here = {cpu.text, isa};
+    const Array<char> bytes = contents(allocator, path);
+    const std::string_view text(bytes.data(), bytes.size());
+    Tuning tuning;
+    tuning.tiles = Array<TunedTiles>(allocator, read_lines(text, here, nullptr));
+    (void)read_lines(text, here, tuning.tiles.data());
+    const std::size_t path_bytes = std::strlen(path) + 1;
+    tuning.path = Array<char>(allocator, static_cast<std::int64_t>(path_bytes));
+    std::memcpy(tuning.path.data(), path, path_bytes);
+    return tuning;
+  } catch (const Error& error) {
+    if (error.status == HEED_STATUS_OUT_OF_MEMORY) throw;
+    fail(error.status, "%s is \"%.80s\"; %s", source, path, error.message);
+  }
 }
 
 }  // namespace heed
