@@ -314,6 +314,9 @@ MUTANTS = [
     Mutant("head-ends", "a product's columns go on past the end of a head", BLOCK,
            "std::min(y.per_head - at % y.per_head, x + outs - at);",
            "std::min(y.per_head, x + outs - at);"),
+    Mutant("asked-bits", "asking for column sums changes the bits of out", BLOCK,
+           "return Placement::kByHead;",
+           "return a.sum_columns ? Placement::kPacked : Placement::kByHead;"),
     Mutant("max-of-nan", "the largest of heads is no NaN where a later head is none", BLOCK,
            "first_is_largest(to[x], head[x]) ? to[x]", "head[x] <= to[x] ? to[x]"),
     # ---- Rotary embedding ----

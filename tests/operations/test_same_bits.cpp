@@ -288,6 +288,14 @@ Block draw_grouped(std::uint64_t seed) {
   return block;
 }
 
+/// Few rows over many keys, as attention by itself would decode.
+Block draw_few_rows(std::uint64_t seed) {
+  const heed_multihead_desc desc = block_desc(HEED_DTYPE_F32, 24);
+  Block block = plain_block(seed == 1 ? 4 : 8, 9000, 2, 64, desc);
+  block.fill(52, 0.7);
+  return block;
+}
+
 // ---- Graphs ----
 
 bool other_index(GraphProblem& p, Random&) {
@@ -438,6 +446,7 @@ TEST_CASE("the same attention said in other ways", "[same]") {
 TEST_CASE("the same block said in other ways", "[same]") {
   check_changes(300, draw_block, kOfBlocks);
   check_changes(4, draw_grouped, kOfBlocks);
+  check_changes(2, draw_few_rows, kOfBlocks);
   check_changes(100, draw_differentiable_block, kOfDifferentiableBlocks);
 }
 
