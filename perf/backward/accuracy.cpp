@@ -97,16 +97,12 @@ class Checker {
   void visit_row(const Head& head, std::int64_t h, std::int64_t i, Visit&& visit) const {
     const std::int64_t b = d_.packed_queries != 0 ? 0 : head.sequence().batch;
     const std::int64_t at = head.sequence().first_query + i;
-    const auto numbers = [&](const oracle::Source& from) {
-      std::vector<oracle::Bounded<Wide>> row;
-      for (const Wide x : oracle::rows_of<Wide>(from, b, h, at, 1, d_.value_features).numbers)
-        row.push_back({x, 0});
-      return row;
+    const auto row_of = [&](const oracle::Source& from) {
+      return oracle::rows_of<Wide>(from, b, h, at, 1, d_.value_features);
     };
-    const std::vector<oracle::Bounded<Wide>> grad_out = numbers(grad_out_);
-    const std::vector<oracle::Bounded<Wide>> out = numbers(out_);
+    const oracle::BoundedRows<Wide> grad_out = row_of(grad_out_), out = row_of(out_);
     const oracle::Bounded<Wide> lse = {static_cast<Wide>(p_.forward.lse->get({b, h, at, 0})), 0};
-    visit(Row(head, i, d_.value_features, {grad_out.data(), out.data(), lse, 0},
+    visit(Row(head, i, d_.value_features, {grad_out.row(0), out.row(0), lse, 0},
               p_.forward.function.derivative));
   }
 

@@ -104,8 +104,8 @@ class Oracle {
     const Numbers grad_out = row_of([&](Index x) {
       if (inside == nullptr) return at(given_.gradients.out, x);
       const Index of_block = packed_q_ ? line : b * d_.query_length + line;
-      return Bounded<Wide>{static_cast<Wide>(inside->grad_out.row(of_block)[h * width_ + x]),
-                           static_cast<Wide>(inside->grad_out.error(of_block, h * width_ + x))};
+      const Bounded<long double>& number = inside->grad_out.row(of_block)[h * width_ + x];
+      return Bounded<Wide>{static_cast<Wide>(number.value), static_cast<Wide>(number.bound)};
     });
     const Numbers out = row_of([&](Index x) {
       if (inside == nullptr) return at(out_, x);
@@ -207,9 +207,9 @@ class Oracle {
 
   /// <q, k>, a sum of its own. Its order decides which infinities meet, and whether zeros do.
   void add_scale(const Head<Real>& head, Index i, Index j, const Bounded<Wide>& gradient) {
-    const Wide* const key = head.key(j);
+    const Bounded<Wide>* const key = head.key(j);
     const bool finite =
-        std::all_of(key, key + d_.features, [](Wide x) { return std::isfinite(x); });
+        std::all_of(key, key + d_.features, [](const auto& x) { return std::isfinite(x.value); });
     if (is_zero(gradient) && finite) return;
     const Product<Wide> p = head.product(i, j);
     using A = Arithmetic<Real>;

@@ -22,14 +22,13 @@ struct UnitRow {
   bool is_constant = false;                   ///< the length
 };
 
-/// The row of number(x).
-template <class Real, class Number, class Wide = typename Arithmetic<Real>::Wide>
-UnitRow<Wide> unit_row(Index features, Number&& number) {
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+UnitRow<Wide> unit_row(const Bounded<Wide>* numbers, Index features) {
   constexpr auto kLeast = static_cast<Wide>(1e-12);
   Wide squares = 0;
   Wide errors = 0;
   for (Index x = 0; x < features; ++x) {
-    const Bounded<Wide> n = number(x);
+    const Bounded<Wide>& n = numbers[x];
     squares += n.value * n.value;
     errors += n.bound * n.bound;
   }
@@ -45,7 +44,7 @@ UnitRow<Wide> unit_row(Index features, Number&& number) {
   else if (std::isfinite(length))
     row.inverse = {1 / length, 1 / (length - moved) - 1 / length};
   for (Index x = 0; x < features; ++x) {
-    const Bounded<Wide> n = number(x);
+    const Bounded<Wide>& n = numbers[x];
     if (std::isfinite(length))
       row.numbers.push_back(vague ? kUnbounded<Wide> : product<Real>(n, row.inverse));
     else if (vague)

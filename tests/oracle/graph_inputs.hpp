@@ -10,7 +10,6 @@
 
 #include "api/heed.h"
 #include "tests/oracle/inputs.hpp"
-#include "tests/oracle/rounding.hpp"
 
 namespace heed_test {
 
@@ -91,19 +90,10 @@ inline Index out_heads_of(const heed_graph_attention_desc& desc) {
   return desc.combine == HEED_COMBINE_CONCAT ? desc.heads : 1;
 }
 
-/// Rows of numbers and how far off heed's may be.
-template <class Wide>
-struct BoundedRows {
-  Index columns;
-  std::vector<Bounded<Wide>> numbers;
-
-  const Bounded<Wide>* row(Index i) const { return numbers.data() + i * columns; }
-};
-
 /// All features of all heads of a row side by side.
 template <class Wide>
 BoundedRows<Wide> exact_rows(const Source& from, Index rows, Index heads, Index features) {
-  BoundedRows<Wide> all{heads * features, {}};
+  BoundedRows<Wide> all{heads * features};
   all.numbers.reserve(static_cast<std::size_t>(rows * all.columns));
   for (Index i = 0; i < rows; ++i)
     for (Index h = 0; h < heads; ++h)

@@ -18,17 +18,6 @@
 
 namespace heed_test {
 
-/// Element `out` of x W + b, with matrix m; b may have no data.
-template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Bounded<Wide> projected(const Bounded<Wide>* x, Index width, const Source& matrix, Index m,
-                        Index out, const Source& bias) {
-  BoundedSum<Real> terms;
-  for (Index i = 0; i < width; ++i)
-    terms.add(x[i], exact(static_cast<Wide>(matrix.at(m, 0, i, out))));
-  if (bias.data != nullptr) terms.add(exact(static_cast<Wide>(bias.at(0, 0, 0, out))));
-  return terms.result();
-}
-
 /// What edges add to keys or values: their data, and the matrix that it is multiplied with. Without
 /// columns where they add nothing.
 template <class Wide>

@@ -36,7 +36,7 @@ namespace heed_test {
 /// The numbers of one step, of all nodes and edges.
 template <class Wide>
 struct GraphNumbers {
-  BoundedRows<Wide> query, key, value;
+  BoundedRows<Wide> query{0}, key{0}, value{0};
   EdgeTerms<Wide> edge_key, edge_value;
   Source bias;  ///< of edges
   Index step = 0;
@@ -66,7 +66,7 @@ class GraphRow : public ScoredRow<Real> {
         has_bias_(given.has(kGraphEdgeBias)),
         place_(place),
         query_(numbers.query.row(place.node) + place.head * d_.features) {
-    if (is_cosine()) unit_query_ = unit_row<Real>(d_.features, [&](Index x) { return query_[x]; });
+    if (is_cosine()) unit_query_ = unit_row<Real>(query_, d_.features);
     for (const Index e : edges)
       if (!has_bias_ || bias(e) != -kInfinite<Wide>) this->attend(e, score(e));
     this->weigh(false, {}, [&](Index a, Index b) { return same(a, b); });
@@ -139,7 +139,9 @@ class GraphRow : public ScoredRow<Real> {
   /// Of scores that are cosines, the query over its length, and the j-th edge's key.
   bool is_cosine() const { return d_.score == HEED_SCORE_COSINE; }
   const UnitRow<Wide>& unit_query() const { return unit_query_; }
-  UnitRow<Wide> unit_key(std::size_t j) const { return unit_key_of(this->attended()[j]); }
+  UnitRow<Wide> unit_key(std::size_t j) const {
+    return unit_row<Real>(key(this->attended()[j]), d_.features);
+  }
   Wide head_weight() const {
     if (!is_cosine() || weights_.data == nullptr) return 1;
     return static_cast<Wide>(weights_.at(0, 0, 0, place_.head));
@@ -182,10 +184,6 @@ class GraphRow : public ScoredRow<Real> {
 
   Wide scale() const { return scale_of<Wide>(d_) * head_weight(); }
 
-  UnitRow<Wide> unit_key_of(Index e) const {
-    return unit_row<Real>(d_.features, [&](Index x) { return key(e)[x]; });
-  }
-
   Wide score_weight(Index x) const {
     if (weights_.data == nullptr) return 1;
     return static_cast<Wide>(weights_.at(0, 0, 0, place_.head * d_.features + x));
@@ -210,22 +208,10 @@ class GraphRow : public ScoredRow<Real> {
             const Bounded<Wide> z = sum_of(e, x);
             return std::isinf(z.value) ? kUnbounded<Wide> : act_.value(z);
           });
-    std::vector<Wide> numbers(static_cast<std::size_t>(4 * d_.features));
-    Wide* const q = numbers.data();
-    Wide* const e_q = q + d_.features;
-    Wide* const k = e_q + d_.features;
-    Wide* const e_k = k + d_.features;
-    const UnitRow<Wide> unit_key = is_cosine() ? unit_key_of(e) : UnitRow<Wide>{};
-    for (Index x = 0; x < d_.features; ++x) {
-      const auto at = static_cast<std::size_t>(x);
-      const Bounded<Wide>& of_query = is_cosine() ? unit_query_.numbers[at] : query_[x];
-      const Bounded<Wide>& of_key = is_cosine() ? unit_key.numbers[at] : key(e)[x];
-      q[x] = of_query.value;
-      e_q[x] = of_query.bound;
-      k[x] = of_key.value;
-      e_k[x] = of_key.bound;
-    }
-    const Product<Wide> p = with_errors(product_of(q, k, d_.features), q, e_q, k, e_k);
+    if (is_cosine())
+      return product_of(unit_query_.numbers.data(),
+                        unit_row<Real>(key(e), d_.features).numbers.data(), d_.features);
+    const Product<Wide> p = product_of(query_, key(e), d_.features);
     return numbers_.edge_key.given() ? plus_edge(p, e) : p;
   }
 

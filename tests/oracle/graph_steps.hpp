@@ -7,6 +7,7 @@
 #include "tests/oracle/graph.hpp"
 #include "tests/oracle/graph_row.hpp"
 #include "tests/oracle/multihead_combine.hpp"
+#include "tests/oracle/project.hpp"
 
 namespace heed_test {
 
@@ -61,6 +62,8 @@ class GraphOracle {
     numbers_.edge_key = edge_terms<Wide>(given_, kGraphWEdgeKey, d_.heads * d_.features);
     numbers_.edge_value = edge_terms<Wide>(given_, kGraphWEdgeValue, d_.heads * width_);
     numbers_.bias = given_.inputs[kGraphEdgeBias];
+    if (given_.has(kGraphHeadWeights))
+      head_weights_ = rows_of<Wide>(given_.inputs[kGraphHeadWeights], 0, 0, 0, 1, d_.heads);
   }
 
   void project() {
@@ -70,12 +73,13 @@ class GraphOracle {
   }
 
   BoundedRows<Wide> product(GraphGradientOf matrix, GraphGradientOf bias, Index features) const {
-    BoundedRows<Wide> all{d_.heads * features, {}};
-    for (Index n = 0; n < given_.edges.nodes; ++n)
+    BoundedRows<Wide> all{d_.heads * features}, w{all.columns};
+    for (Index n = 0; n < given_.edges.nodes; ++n) {
+      if (n == 0 || d_.inputs == HEED_GRAPH_PER_NODE)
+        w = rows_of<Wide>(given_.inputs[matrix], n, 0, 0, d_.width, all.columns);
       for (Index o = 0; o < all.columns; ++o)
-        all.numbers.push_back(projected<Real>(data_.row(n), d_.width, given_.inputs[matrix],
-                                              d_.inputs == HEED_GRAPH_PER_NODE ? n : 0, o,
-                                              given_.inputs[bias]));
+        all.numbers.push_back(projected<Real>(data_.row(n), w, given_.inputs[bias], o));
+    }
     return all;
   }
 
@@ -129,8 +133,8 @@ class GraphOracle {
   void store_out(const std::vector<Number>& results, Index n) {
     for (Index h = 0; h < out_heads_of(d_); ++h)
       for (Index x = 0; x < width_; ++x) {
-        const bool concatenated = d_.combine == HEED_COMBINE_CONCAT;
-        Number number = concatenated ? results[size(h * width_ + x)] : combined(results, x);
+        Number number = combined<Real>(d_.combine, results.data(), d_.heads, width_, h * width_ + x,
+                                       head_weights_.row(0));
         if (d_.residual != 0) number = sum<Real>(data_.row(n)[h * width_ + x], number);
         number = bounded<Real>(number.value, number.bound, std::fabs(number.value));
         expected_.out[out_at(n, h, x)] =
@@ -138,27 +142,12 @@ class GraphOracle {
       }
   }
 
-  // ---- Heads into one ----
-
-  Number combined(const std::vector<Number>& results, Index x) const {
-    Heads<Wide> heads;
-    std::vector<Wide> weights;
-    for (Index h = 0; h < d_.heads; ++h) {
-      heads.push_back(results[size(h * width_ + x)]);
-      if (d_.combine == HEED_COMBINE_WEIGHTED)
-        weights.push_back(static_cast<Wide>(given_.inputs[kGraphHeadWeights].at(0, 0, 0, h)));
-    }
-    if (d_.combine == HEED_COMBINE_MAX) return largest_head<Real>(heads);
-    if (d_.combine == HEED_COMBINE_MEAN) return mean_of_heads<Real>(heads);
-    return weighted_heads<Real>(heads, weights.data());
-  }
-
   const GraphGiven& given_;
   const heed_graph_attention_desc& d_;
   const std::uint32_t real_;
   const Index width_;
   const std::vector<std::vector<Index>> incoming_;
-  BoundedRows<Wide> data_{0, {}};
+  BoundedRows<Wide> data_{0}, head_weights_{0};
   GraphNumbers<Wide> numbers_;
   Expected expected_;
 };

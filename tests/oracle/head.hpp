@@ -33,6 +33,7 @@ class Head {
         integers_(is_dot_ && given.pairs && is_scaled(d_.key.dtype)),
         rounds_(is_dot_ && given.rounds),
         parts_(is_dot_ ? given.parts : Parts{}),
+        exact_(given.projections == nullptr && !integers_ && !rounds_ && !is_cosine_),
         b_(b),
         h_(h),
         sequence_(sequence_of(d_, a_, b)),
@@ -56,12 +57,12 @@ class Head {
   /// What 8-bit values may be multiplied with is rounded to so much of the largest weight times
   /// scale; 0: nothing is.
   Wide rounded_part() const { return integers_ ? kHalfInteger : 0; }
-  Wide value_scale(Index j) const { return value_scales_.row(j)[0]; }
-  Bounded<Wide> value(Index j, Index x) const { return {values_.row(j)[x], values_.error(j, x)}; }
-  const Wide* query(Index i) const { return queries_.row(i); }
-  const Wide* key(Index j) const { return keys_.row(j); }
-  Bounded<Wide> query(Index i, Index x) const { return {queries_.row(i)[x], queries_.error(i, x)}; }
-  Bounded<Wide> key(Index j, Index x) const { return {keys_.row(j)[x], keys_.error(j, x)}; }
+  Wide value_scale(Index j) const { return value_scales_.row(j)[0].value; }
+  const Bounded<Wide>& value(Index j, Index x) const { return values_.row(j)[x]; }
+  const Bounded<Wide>* query(Index i) const { return queries_.row(i); }
+  const Bounded<Wide>* key(Index j) const { return keys_.row(j); }
+  const Bounded<Wide>& query(Index i, Index x) const { return query(i)[x]; }
+  const Bounded<Wide>& key(Index j, Index x) const { return key(j)[x]; }
 
   /// Whether masks, causal, window, lengths and a bias of -inf let row i attend key j.
   bool attends(Index i, Index j) const {
@@ -145,13 +146,10 @@ class Head {
           [&](Index x) {
             return std::isinf(activated(i, j, x).value) ? kUnbounded<Wide> : act(i, j, x);
           });
-    Product<Wide> p = product_of(queries_.row(i), keys_.row(j), d_.features);
+    Product<Wide> p = product_of(query(i), key(j), d_.features);
     p.flushed = pairs_ || parts_.count > 0;
     p.parts = parts_;
-    if (keys_.exact()) return p;
-    const std::vector<Wide> none(queries_.exact() ? static_cast<std::size_t>(d_.features) : 0);
-    return with_errors(p, queries_.row(i), queries_.exact() ? none.data() : queries_.errors_of(i),
-                       keys_.row(j), keys_.errors_of(j));
+    return p;
   }
   /// |i + offset - j|, exact unless a Real cannot hold it.
   Bounded<Wide> distance(Index i, Index j) const {
@@ -163,10 +161,12 @@ class Head {
 
   /// Whether in row i the keys j and k are the same, number by number.
   bool same_key(Index i, Index j, Index k) const {
-    if (!queries_.exact()) return false;  // heed has computed them: rounding may have parted them
+    if (!exact_) return false;  // rounding may have parted them
     if (function_ || (a_.bias != nullptr && bias(i, j) != bias(i, k))) return false;
     if (a_.alibi_slopes != nullptr && distance(i, j).value != distance(i, k).value) return false;
-    return std::equal(keys_.row(j), keys_.row(j) + d_.features, keys_.row(k));
+    return std::equal(
+        key(j), key(j) + d_.features, key(k),
+        [](const Bounded<Wide>& a, const Bounded<Wide>& b) { return a.value == b.value; });
   }
 
  private:
@@ -187,13 +187,13 @@ class Head {
     const auto place = [&](Index t) { return key_row(s, t); };
     keys_ = rows_of<Wide>(key, g, s.keys, d_.features, place);
     values_ = rows_of<Wide>(value, g, s.keys, width, place);
-    const auto scale = [&](Matrix<Wide>& rows, const heed_layout& of, const float* scales,
+    const auto scale = [&](BoundedRows<Wide>& rows, const heed_layout& of, const float* scales,
                            const heed_layout& layout) {
-      if (!is_scaled(of.dtype)) return Matrix<Wide>{1, {}};
+      if (!is_scaled(of.dtype)) return BoundedRows<Wide>{1};
       const Source each = of.dtype == HEED_DTYPE_I8
                               ? source_of(scales, layout, key_heads, key_rows, 1, packed_k)
                               : Source{scales, HEED_DTYPE_F32, {0, 0, 0, 0}};
-      Matrix<Wide> factors = rows_of<Wide>(each, g, s.keys, 1, place);
+      BoundedRows<Wide> factors = rows_of<Wide>(each, g, s.keys, 1, place);
       multiply(rows, factors);
       return factors;
     };
@@ -201,54 +201,39 @@ class Head {
     value_scales_ = scale(values_, d_.value, a_.value_scales, d_.value_scales);
     if (integers_) round_queries();
     if (rounds_)
-      for (Matrix<Wide>* const rows : {&queries_, &keys_, &values_}) round(*rows);
-  }
-
-  /// To bfloat16; subnormal numbers to 0.
-  static void round(Matrix<Wide>& rows) {
-    const auto unit = static_cast<Wide>(format_of(HEED_DTYPE_BF16).unit);
-    for (const Wide x : rows.numbers)
-      rows.errors.push_back(std::isfinite(x) ? unit * std::fabs(x) + Arithmetic<Real>::kSmallest
-                                             : 0);
+      for (auto* const rows : {&queries_, &keys_, &values_}) round_to_bfloat16<Real>(*rows);
   }
 
   /// As decoding may, where keys are 8-bit integers.
   void round_queries() {
     for (Index i = 0; i < sequence_.queries; ++i) {
-      const Wide* const q = queries_.row(i);
+      Bounded<Wide>* const q = queries_.row(i);
       Wide largest = 0;
-      for (Index x = 0; x < d_.features; ++x) largest = std::max(largest, std::fabs(q[x]));
-      queries_.errors.insert(queries_.errors.end(), static_cast<std::size_t>(d_.features),
-                             std::isfinite(largest) ? largest * kHalfInteger : 0);
+      for (Index x = 0; x < d_.features; ++x) largest = std::max(largest, std::fabs(q[x].value));
+      for (Index x = 0; x < d_.features; ++x)
+        q[x].bound = std::isfinite(largest) ? largest * kHalfInteger : 0;
     }
   }
 
   /// Numbers of 8 bits times scales, which is exact. heed rounds once more than with numbers as
   /// they are: the product with the scale, or that of a score's sum or of a weight, which is the
   /// same factor in every term.
-  static void multiply(Matrix<Wide>& rows, const Matrix<Wide>& scales) {
+  static void multiply(BoundedRows<Wide>& rows, const BoundedRows<Wide>& scales) {
     using A = Arithmetic<Real>;
     for (std::size_t i = 0; i < rows.numbers.size(); ++i) {
-      Wide& x = rows.numbers[i];
-      x *= scales.numbers[i / static_cast<std::size_t>(rows.columns)];
-      rows.errors.push_back(std::isfinite(x) ? A::kUnit * std::fabs(x) + A::kUnderflow : 0);
+      const Wide scale = scales.numbers[i / static_cast<std::size_t>(rows.columns)].value;
+      const Wide x = rows.numbers[i].value * scale;
+      rows.numbers[i] = {x, std::isfinite(x) ? A::kUnit * std::fabs(x) + A::kUnderflow : 0};
     }
   }
 
   /// Rows over their lengths, which take the place of the rows.
-  static std::vector<UnitRow<Wide>> over_lengths(Matrix<Wide>& rows) {
+  static std::vector<UnitRow<Wide>> over_lengths(BoundedRows<Wide>& rows) {
     std::vector<UnitRow<Wide>> all;
-    Matrix<Wide> unit{rows.columns, {}};
-    for (Index i = 0; i * rows.columns < static_cast<Index>(rows.numbers.size()); ++i) {
-      all.push_back(unit_row<Real>(rows.columns, [&](Index x) {
-        return Bounded<Wide>{rows.row(i)[x], rows.error(i, x)};
-      }));
-      for (const Bounded<Wide>& n : all.back().numbers) {
-        unit.numbers.push_back(n.value);
-        unit.errors.push_back(n.bound);
-      }
+    for (Index i = 0; i < rows.rows(); ++i) {
+      all.push_back(unit_row<Real>(rows.row(i), rows.columns));
+      std::copy_n(all.back().numbers.data(), rows.columns, rows.row(i));
     }
-    rows = unit;
     return all;
   }
 
@@ -291,10 +276,11 @@ class Head {
   const OracleActivation<Real> act_;
   const bool pairs_, integers_, rounds_;
   const Parts parts_;
+  const bool exact_;  ///< queries are as they are given
   const Index b_, h_;
   const Sequence sequence_;
   const Source mask_, bias_;
-  Matrix<Wide> queries_, keys_, values_, value_scales_;
+  BoundedRows<Wide> queries_{0}, keys_{0}, values_{0}, value_scales_{1};
   std::vector<UnitRow<Wide>> unit_queries_, unit_keys_;  ///< of cosines
 };
 

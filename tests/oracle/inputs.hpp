@@ -7,6 +7,7 @@
 
 #include "api/heed.h"
 #include "tests/oracle/dtype.hpp"
+#include "tests/oracle/rounding.hpp"
 
 namespace heed_test {
 
@@ -114,51 +115,59 @@ bool in_window(const heed_attention_desc& desc, const Sequence& s, Index i, Inde
 /// How many keys row i of a problem without masks, windows and lengths attends.
 Index attended(const heed_attention_desc& desc, Index i);
 
-/// Some rows of one head, widened, and how far off heed's may be where it has computed them itself.
+/// Rows, widened, and how far off heed's may be where it has computed them itself.
 template <class Wide>
-struct Matrix {
+struct BoundedRows {
   Index columns;
-  std::vector<Wide> numbers;
-  std::vector<Wide> errors = {};  ///< empty: exact
+  std::vector<Bounded<Wide>> numbers = {};
 
-  bool exact() const { return errors.empty(); }
-  const Wide* row(Index i) const { return numbers.data() + i * columns; }
-  const Wide* errors_of(Index i) const { return errors.data() + i * columns; }
-  Wide error(Index i, Index x) const { return exact() ? 0 : errors_of(i)[x]; }
+  Index rows() const { return static_cast<Index>(numbers.size()) / columns; }
+  Bounded<Wide>* row(Index i) { return numbers.data() + i * columns; }
+  const Bounded<Wide>* row(Index i) const { return numbers.data() + i * columns; }
 };
 
 /// Queries, keys or values that are not given but computed: [row, head, feature] of `columns`
 /// columns, the rows of all batches one after the other.
-using Computed = Matrix<long double>;
+using Computed = BoundedRows<long double>;
 
 /// Rows of head h, each where place(i) says.
 template <class Wide, class Place>
-Matrix<Wide> rows_of(const Source& from, Index h, Index rows, Index columns, Place&& place) {
-  Matrix<Wide> matrix{columns, {}};
-  matrix.numbers.reserve(static_cast<std::size_t>(rows * columns));
+BoundedRows<Wide> rows_of(const Source& from, Index h, Index rows, Index columns, Place&& place) {
+  BoundedRows<Wide> all{columns};
+  all.numbers.reserve(static_cast<std::size_t>(rows * columns));
   for (Index i = 0; i < rows; ++i) {
     const RowPlace at = place(i);
     for (Index x = 0; x < columns; ++x)
-      matrix.numbers.push_back(static_cast<Wide>(from.at(at.batch, h, at.row, x)));
+      all.numbers.push_back({static_cast<Wide>(from.at(at.batch, h, at.row, x)), 0});
   }
-  return matrix;
+  return all;
 }
 
 template <class Wide>
-Matrix<Wide> rows_of(const Source& from, Index b, Index h, Index first, Index rows, Index columns) {
+BoundedRows<Wide> rows_of(const Source& from, Index b, Index h, Index first, Index rows,
+                          Index columns) {
   return rows_of<Wide>(from, h, rows, columns, [&](Index i) { return RowPlace{b, first + i}; });
 }
 
 template <class Wide>
-Matrix<Wide> rows_of(const Computed& from, Index first, Index rows, Index first_column,
-                     Index columns) {
-  Matrix<Wide> matrix{columns, {}};
+BoundedRows<Wide> rows_of(const Computed& from, Index first, Index rows, Index first_column,
+                          Index columns) {
+  BoundedRows<Wide> all{columns};
   for (Index i = first; i < first + rows; ++i)
     for (Index x = first_column; x < first_column + columns; ++x) {
-      matrix.numbers.push_back(static_cast<Wide>(from.row(i)[x]));
-      matrix.errors.push_back(static_cast<Wide>(from.error(i, x)));
+      const Bounded<long double>& number = from.row(i)[x];
+      all.numbers.push_back({static_cast<Wide>(number.value), static_cast<Wide>(number.bound)});
     }
-  return matrix;
+  return all;
+}
+
+/// To bfloat16: past its largest number one counts as that, off by less than 2^-8 of itself;
+/// subnormal numbers count as 0.
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+void round_to_bfloat16(BoundedRows<Wide>& rows) {
+  const auto unit = static_cast<Wide>(format_of(HEED_DTYPE_BF16).unit);
+  for (Bounded<Wide>& x : rows.numbers)
+    x.bound = std::isfinite(x.value) ? unit * std::fabs(x.value) + Arithmetic<Real>::kSmallest : 0;
 }
 
 }  // namespace heed_test

@@ -6,18 +6,59 @@
 #include <vector>
 
 #include "tests/oracle/bounded.hpp"
+#include "tests/oracle/element.hpp"
+#include "tests/oracle/inputs.hpp"
 
 namespace heed_test {
+
+/// How many rows a tensor has, and an item of its batch.
+struct Length {
+  Length(const heed_attention_desc& d, Index packed, Index length)
+      : all(packed > 0 ? packed : d.batch * length), each(packed > 0 ? packed : length) {}
+  Index all, each;
+};
+
+/// Rows of all heads side by side.
+template <class Wide>
+struct HeadRows : BoundedRows<Wide> {
+  std::vector<bool> owned;  ///< by sequences
+
+  bool has(Index t) const { return owned[static_cast<std::size_t>(t)]; }
+};
+
+/// Of elements by item, head and row.
+template <class Wide>
+HeadRows<Wide> side_by_side(const std::vector<Element>& elements, Index heads, const Length& length,
+                            Index width) {
+  HeadRows<Wide> rows{{heads * width},
+                      std::vector<bool>(static_cast<std::size_t>(length.all), true)};
+  for (Index t = 0; t < length.all; ++t)
+    for (Index h = 0; h < heads; ++h)
+      for (Index x = 0; x < width; ++x) {
+        const Index line = (t / length.each * heads + h) * length.each + t % length.each;
+        const Element& e = elements[static_cast<std::size_t>(line * width + x)];
+        rows.numbers.push_back({static_cast<Wide>(e.value), static_cast<Wide>(e.bound)});
+        if (!e.written) rows.owned[static_cast<std::size_t>(t)] = false;
+      }
+  return rows;
+}
 
 /// One feature of every head.
 template <class Wide>
 using Heads = std::vector<Bounded<Wide>>;
 
+template <class Wide>
+Heads<Wide> feature_of(const Bounded<Wide>* row, Index heads, Index width, Index x) {
+  Heads<Wide> all;
+  for (Index h = 0; h < heads; ++h) all.push_back(row[h * width + x]);
+  return all;
+}
+
 /// sum over h of weights[h] * head_h
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Bounded<Wide> weighted_heads(const Heads<Wide>& heads, const Wide* weights) {
+Bounded<Wide> weighted_heads(const Heads<Wide>& heads, const Bounded<Wide>* weights) {
   BoundedSum<Real> terms;
-  for (std::size_t h = 0; h < heads.size(); ++h) terms.add(heads[h], exact(weights[h]));
+  for (std::size_t h = 0; h < heads.size(); ++h) terms.add(heads[h], weights[h]);
   return terms.result();
 }
 
@@ -53,6 +94,16 @@ Bounded<Wide> largest_head(const Heads<Wide>& heads) {
   if (unknown) return {0, kInfinite<Wide>};
   if (std::isinf(largest.value)) return largest;
   return {largest.value, std::min(most, std::max(largest.value - low, high - largest.value))};
+}
+
+/// Element x of what a combiner without a matrix makes of a row.
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Bounded<Wide> combined(std::uint32_t combine, const Bounded<Wide>* row, Index heads, Index width,
+                       Index x, const Bounded<Wide>* weights) {
+  if (combine == HEED_COMBINE_CONCAT || combine == HEED_COMBINE_HEADS) return row[x];
+  const Heads<Wide> all = feature_of(row, heads, width, x);
+  if (combine == HEED_COMBINE_MEAN) return mean_of_heads<Real>(all);
+  return combine == HEED_COMBINE_MAX ? largest_head<Real>(all) : weighted_heads<Real>(all, weights);
 }
 
 /// Whether a, moved by `up`, is the largest beside b, moved by `down`.

@@ -1,12 +1,10 @@
 // The oracle of products of rows with a matrix: heed_project, and the projections of blocks.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "tests/oracle/bounded.hpp"
-#include "tests/oracle/dtype.hpp"
 #include "tests/oracle/multihead.hpp"
 
 namespace heed_test {
@@ -25,23 +23,14 @@ inline Multiplied in_parts(std::uint32_t x, std::uint32_t w, bool high = false) 
   return as;
 }
 
-/// What a product sees of x. Past the largest number of bfloat16 one of a matrix counts as that,
-/// off by less than 2^-8 of itself, as where numbers round; rows that have one are not rounded.
+/// Element o of x W + b; b may have no data.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Bounded<Wide> seen(Wide x, const Multiplied& as) {
-  if (!as.rounds || !std::isfinite(x)) return {x, 0};
-  const auto unit = static_cast<Wide>(format_of(HEED_DTYPE_BF16).unit);
-  return {x, unit * std::fabs(x) + Arithmetic<Real>::kSmallest};
-}
-
-/// Element o of x W + b; x is exact.
-template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Bounded<Wide> projected_row(const Wide* x, const Matrix<Wide>& matrix, const GivenMatrix& w,
-                            Index o, const Multiplied& as) {
+Bounded<Wide> projected(const Bounded<Wide>* x, const BoundedRows<Wide>& w, const Source& bias,
+                        Index o, const Multiplied& as = {}) {
   BoundedSum<Real> terms(as);
-  const auto in = static_cast<Index>(matrix.numbers.size()) / w.out;
-  for (Index f = 0; f < in; ++f) terms.add(seen<Real>(x[f], as), seen<Real>(matrix.row(f)[o], as));
-  if (w.bias.data != nullptr) terms.add(exact(static_cast<Wide>(w.bias.at(0, 0, 0, o))));
+  const Index in = w.rows();
+  for (Index f = 0; f < in; ++f) terms.add(x[f], w.row(f)[o]);
+  if (bias.data != nullptr) terms.add(exact(static_cast<Wide>(bias.at(0, 0, 0, o))));
   return terms.result();
 }
 

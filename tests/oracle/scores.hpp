@@ -65,7 +65,7 @@ inline constexpr Score<Wide> kUnknownScore = {0, kInfinite<Wide>};
 template <class Wide>
 inline constexpr Wide kFarTerm = 1024;
 
-/// <q, k> and what its rounding depends on.
+/// <q, k>, and what its rounding depends on: sizes are those that numbers have at most.
 template <class Wide>
 struct Product {
   Wide sum;
@@ -79,48 +79,46 @@ struct Product {
   Wide moved = 0;  ///< how far errors of q and k move the sum; infinite: nobody knows where to
 };
 
+/// An infinity times what may be 0, or of either sign, is nobody knows what; a NaN is NaN.
 template <class Wide>
-Product<Wide> product_of(const Wide* q, const Wide* k, Index features) {
+Product<Wide> product_of(const Bounded<Wide>* q, const Bounded<Wide>* k, Index features) {
   Product<Wide> p{0, 0, 0, 0, true, static_cast<Wide>(features)};
+  bool exact = true;
   for (Index x = 0; x < features; ++x) {
-    const Wide term = q[x] * k[x];
+    const Wide term = q[x].value * k[x].value;
     p.sum += term;
     p.magnitude += std::fabs(term);
-    p.keys += std::fabs(k[x]);
-    p.largest = std::max(p.largest, std::fabs(q[x]));
+    p.keys += std::fabs(k[x].value);
+    p.largest = std::max(p.largest, std::fabs(q[x].value));
+    exact = exact && q[x].bound == 0 && k[x].bound == 0;
   }
   // Not one of these is finite where a q or k is not, whatever the order of NaN and max.
   p.finite = std::isfinite(p.magnitude) && std::isfinite(p.keys);
-  if (p.finite) return p;
-  p.magnitude = p.keys = p.largest = 0;
-  for (Index x = 0; x < features; ++x) {
-    const Wide term = std::fabs(q[x] * k[x]);
+  if (!p.finite) p.magnitude = p.keys = p.largest = 0;
+  for (Index x = 0; !p.finite && x < features; ++x) {
+    const Wide term = std::fabs(q[x].value * k[x].value);
     if (std::isfinite(term)) p.magnitude += term;
-    if (std::isfinite(q[x])) p.largest = std::max(p.largest, std::fabs(q[x]));
+    if (std::isfinite(q[x].value)) p.largest = std::max(p.largest, std::fabs(q[x].value));
   }
-  return p;
-}
-
-/// The product of numbers that are off by e_q and e_k. An infinity times what may be 0, or of
-/// either sign, is nobody knows what; a NaN is NaN.
-template <class Wide>
-Product<Wide> with_errors(Product<Wide> p, const Wide* q, const Wide* e_q, const Wide* k,
-                          const Wide* e_k) {
-  const auto vague = [](Wide x, Wide error, Wide factor) {
-    return std::isinf(error) || (std::isinf(factor) && error > 0 && std::fabs(x) <= error);
+  if (exact) return p;
+  const auto vague = [](const Bounded<Wide>& a, Wide factor) {
+    return std::isinf(a.bound) ||
+           (std::isinf(factor) && a.bound > 0 && std::fabs(a.value) <= a.bound);
   };
-  for (Index x = 0; x < static_cast<Index>(p.features); ++x) {
-    if (std::isnan(q[x]) || std::isnan(k[x])) {
+  for (Index x = 0; x < features; ++x) {
+    const Bounded<Wide>&a = q[x], &b = k[x];
+    if (std::isnan(a.value) || std::isnan(b.value)) {
       p.moved = 0;
       return p;
     }
-    if (vague(q[x], e_q[x], k[x]) || vague(k[x], e_k[x], q[x])) p.moved = kInfinite<Wide>;
-    if (!std::isfinite(q[x] * k[x])) continue;
-    const Wide moved = e_q[x] * std::fabs(k[x]) + std::fabs(q[x]) * e_k[x] + e_q[x] * e_k[x];
+    if (vague(a, b.value) || vague(b, a.value)) p.moved = kInfinite<Wide>;
+    if (!std::isfinite(a.value * b.value)) continue;
+    const Wide moved =
+        a.bound * std::fabs(b.value) + std::fabs(a.value) * b.bound + a.bound * b.bound;
     p.moved += moved;
     p.magnitude += moved;
-    p.keys += e_k[x];
-    p.largest = std::max(p.largest, std::fabs(q[x]) + e_q[x]);
+    p.keys += b.bound;
+    p.largest = std::max(p.largest, std::fabs(a.value) + a.bound);
   }
   return p;
 }
@@ -129,16 +127,12 @@ Product<Wide> with_errors(Product<Wide> p, const Wide* q, const Wide* e_q, const
 /// takes part, nothing is promised.
 template <class Wide, class Weight, class Act>
 Product<Wide> activated_product(Index features, Weight&& weight, Act&& act) {
-  std::vector<Wide> a, exactly, values, errors;
+  std::vector<Bounded<Wide>> weights, acts;
   for (Index x = 0; x < features; ++x) {
-    const Bounded<Wide> one = std::isinf(weight(x)) ? Bounded<Wide>{0, kInfinite<Wide>} : act(x);
-    a.push_back(weight(x));
-    exactly.push_back(0);
-    values.push_back(one.value);
-    errors.push_back(one.bound);
+    weights.push_back({weight(x), 0});
+    acts.push_back(std::isinf(weight(x)) ? Bounded<Wide>{0, kInfinite<Wide>} : act(x));
   }
-  return with_errors(product_of(a.data(), values.data(), features), a.data(), exactly.data(),
-                     values.data(), errors.data());
+  return product_of(weights.data(), acts.data(), features);
 }
 
 /// c <q, k>
