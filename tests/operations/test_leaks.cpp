@@ -35,7 +35,7 @@ void spoil(Problem& p, Tensor Problem::*tensor, Random& random) {
 }
 
 /// Makes every score 1, those too that a bias of -inf has masked, and NaN.
-struct Level {
+struct Level : SureSlope<Level> {
   static constexpr const char* kName = "level";
   template <class Real>
   static Real change(Real, const Place&) {
@@ -46,7 +46,6 @@ struct Level {
     return 0;
   }
   static WideScore expect(const WideScore&, const Place&, long double) { return {1, 0}; }
-  static WideScore expect_slope(const WideScore&, const Place&, long double) { return {0, 0}; }
 };
 
 // ---- Inputs of each operation: whether bits stay, and not numbers alone ----

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -17,7 +18,15 @@ struct TileCheck {
   std::atomic<std::uint64_t> calls{0};
 };
 
-bool sensible(const heed_score_tile& tile, const heed_attention_desc& desc);
+inline bool sensible(const heed_score_tile& tile, const heed_attention_desc& desc) {
+  bool good = tile.struct_size == sizeof tile && tile.dtype == real_dtype(desc) &&
+              tile.batch >= 0 && tile.batch < desc.batch && tile.first_key >= 0 && tile.keys >= 0 &&
+              tile.first_key + tile.keys <= desc.key_length && tile.rows <= tile.stride_key;
+  for (Index r = 0; good && r < tile.rows; ++r)
+    good = tile.query_rows[r] >= 0 && tile.query_rows[r] < desc.query_length &&
+           tile.query_heads[r] >= 0 && tile.query_heads[r] < desc.query_heads;
+  return good;
+}
 
 /// Calls function(index, place) for every score of a tile, whose element it is.
 template <class Function>
@@ -69,10 +78,20 @@ struct ScoreFunction {
 
 using WideScore = Score<long double>;
 
+/// A change whose derivative no error of a score moves.
+template <class Change>
+struct SureSlope {
+  static WideScore expect_slope(const WideScore& s, const Place& at, long double) {
+    return {Change::slope(s.value, at), 0};
+  }
+};
+
 /// Adds a small number that is different at neighbouring places: -1.25 to 1.25, exactly.
-struct Shift {
+struct Shift : SureSlope<Shift> {
   static constexpr const char* kName = "shift";
-  static int steps(const Place& at);
+  static int steps(const Place& at) {
+    return static_cast<int>((3 * at.batch + 7 * at.head + 3 * at.row + 5 * at.key) % 11) - 5;
+  }
   template <class Real>
   static Real change(Real s, const Place& at) {
     return s + static_cast<Real>(0.25) * static_cast<Real>(steps(at));
@@ -81,24 +100,28 @@ struct Shift {
   static Real slope(Real, const Place&) {
     return 1;
   }
-  static WideScore expect(const WideScore& s, const Place& at, long double unit);
-  static WideScore expect_slope(const WideScore& s, const Place& at, long double);
+  static WideScore expect(const WideScore& s, const Place& at, long double unit) {
+    const long double value = change(s.value, at);
+    if (std::isinf(value)) return {value, s.error};
+    return {value, s.error + unit * (std::fabs(value) + s.error)};
+  }
 };
 
 /// Halves every other score.
-struct Halve {
+struct Halve : SureSlope<Halve> {
   static constexpr const char* kName = "halve";
   static bool halves(const Place& at) { return (at.head + at.row + at.key) % 2 == 1; }
   template <class Real>
   static Real change(Real s, const Place& at) {
-    return halves(at) ? s * static_cast<Real>(0.5) : s;
+    return s * slope(s, at);
   }
   template <class Real>
   static Real slope(Real, const Place& at) {
     return halves(at) ? static_cast<Real>(0.5) : 1;
   }
-  static WideScore expect(const WideScore& s, const Place& at, long double);
-  static WideScore expect_slope(const WideScore& s, const Place& at, long double);
+  static WideScore expect(const WideScore& s, const Place& at, long double) {
+    return halves(at) ? WideScore{s.value / 2, s.error / 2 + 0x1p-150L} : s;
+  }
 };
 
 /// Keeps scores at or below 1.5; NaN stays.
@@ -112,12 +135,17 @@ struct Ceiling {
   static Real slope(Real s, const Place&) {
     return s > static_cast<Real>(1.5) ? 0 : 1;
   }
-  static WideScore expect(const WideScore& s, const Place&, long double);
-  static WideScore expect_slope(const WideScore& s, const Place&, long double);
+  static WideScore expect(const WideScore& s, const Place& at, long double) {
+    return {change(s.value, at), s.value - s.error > 1.5L ? 0 : s.error};
+  }
+  static WideScore expect_slope(const WideScore& s, const Place& at, long double) {
+    if (std::fabs(s.value - 1.5L) <= s.error && s.error > 0) return {0.5L, 0.5L};  // either of them
+    return {slope(s.value, at), 0};
+  }
 };
 
 /// Gives every fifth place no weight.
-struct Hide {
+struct Hide : SureSlope<Hide> {
   static constexpr const char* kName = "hide";
   static bool hides(const Place& at) { return (at.batch + at.head + at.row + 2 * at.key) % 5 == 0; }
   template <class Real>
@@ -128,8 +156,9 @@ struct Hide {
   static Real slope(Real, const Place& at) {
     return hides(at) ? 0 : 1;
   }
-  static WideScore expect(const WideScore& s, const Place& at, long double);
-  static WideScore expect_slope(const WideScore& s, const Place& at, long double);
+  static WideScore expect(const WideScore& s, const Place& at, long double) {
+    return {change(s.value, at), hides(at) ? 0 : s.error};
+  }
 };
 
 /// s + s^2 / 16: its derivative is another one for every score. NaN for -inf.
@@ -143,8 +172,19 @@ struct Bend {
   static Real slope(Real s, const Place&) {
     return 1 + s * static_cast<Real>(0.125);
   }
-  static WideScore expect(const WideScore& s, const Place& at, long double unit);
-  static WideScore expect_slope(const WideScore& s, const Place& at, long double unit);
+  static WideScore expect(const WideScore& s, const Place& at, long double unit) {
+    const long double value = change(s.value, at);
+    if (!std::isfinite(value)) return {value, 0};
+    const long double moved = s.error * (1 + (2 * std::fabs(s.value) + s.error) / 16);
+    // The sizes of all on the way.
+    const long double size = std::fabs(s.value) + s.value * s.value / 16 + moved;
+    return {value, moved + 3 * unit * (1 + unit) * size + 0x1p-150L};
+  }
+  static WideScore expect_slope(const WideScore& s, const Place& at, long double unit) {
+    const long double value = slope(s.value, at);
+    if (!std::isfinite(value)) return {value, 0};
+    return {value, s.error / 8 + unit * (std::fabs(value) + s.error / 8) + 0x1p-150L};
+  }
 };
 
 template <class Change>
@@ -152,11 +192,5 @@ ScoreFunction score_function() {
   return {Change::kName, change_tile<Change>, Change::expect, change_gradients<Change>,
           Change::expect_slope};
 }
-
-extern template ScoreFunction score_function<Shift>();
-extern template ScoreFunction score_function<Halve>();
-extern template ScoreFunction score_function<Ceiling>();
-extern template ScoreFunction score_function<Hide>();
-extern template ScoreFunction score_function<Bend>();
 
 }  // namespace heed_test
