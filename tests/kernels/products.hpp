@@ -10,6 +10,7 @@ namespace heed_test {
 
 inline constexpr std::size_t kBlock = heed::PanelGeometry::value_block;
 inline constexpr std::size_t kPadding = heed::PanelGeometry::row_padding;
+inline constexpr std::size_t kRun = heed::PanelGeometry::run;
 
 /// The bfloat16 nearest to x, as a float.
 inline float rounded(float x) {
@@ -188,6 +189,63 @@ struct Queries {
   std::size_t lines;  ///< elements of features
   BasicBuffer<Real> keys, panel;
   std::size_t rows_present;
+};
+
+/// Weights and values, and what they are added to.
+template <class Real>
+struct Values {
+  Values(const Tested<Real>& of, const Case& whole, Random& random)
+      : tested(of),
+        c(whole),
+        value(c.keys, round_up(c.features, kPadding), c.unit, of.plain() ? 1 : 0),
+        weights(filled<Real>(c.keys * c.pitch, [&] { return static_cast<Real>(random.unit()); })),
+        packed(of.elements_of(c.keys) * round_up(c.features, kBlock)),
+        before(normals<Real>(round_up(c.features, kPadding) * c.pitch, random)),
+        row_sum(filled<Real>(c.pitch, [&] { return static_cast<Real>(random.unit()); })) {
+    of.draw(value, c.keys, round_up(c.features, kPadding), random);
+    of.products.pack_values(value.view(), c.keys, c.features, packed.data());
+  }
+
+  /// Blocks, of keys from one on.
+  heed::ValueView<Real> view(std::size_t first = 0) const {
+    const std::int64_t elements = tested.products.elements();
+    return {packed.data() + first * kBlock, static_cast<std::ptrdiff_t>(kBlock) * elements,
+            elements, static_cast<std::ptrdiff_t>(tested.elements_of(c.keys) * kBlock)};
+  }
+  /// In whole groups, as they are read where they lie.
+  heed::ValueView<Real> in_place() const {
+    return {value.rows().data, value.rows().row_stride, 1, kBlock};
+  }
+
+  BasicBuffer<Real> start(bool fresh) const {
+    return fresh ? BasicBuffer<Real>(before.size()) : before;  // fresh: canaries, never read
+  }
+  BasicBuffer<Real> accumulate(const heed::ValueView<Real>& values, bool fresh,
+                               const heed::KeyRanges& keys, BasicBuffer<Real>& sum) const {
+    auto sums = start(fresh);
+    tested.products.accumulate(c.vectors, values, keys, kRun, weights.data(),
+                               {nullptr, sum.data(), sums.data(), fresh}, c.features);
+    CHECK((weights.intact() && packed.intact() && sums.intact() && sum.intact()));
+    return sums;
+  }
+  bool same(const BasicBuffer<Real>& a, const BasicBuffer<Real>& b) const {
+    return same_bits(a, b, c.features * c.pitch);
+  }
+  /// The worst of all sums, from what was there or from 0, of weight(j, r) times values.
+  template <class Weight>
+  double worst(const BasicBuffer<Real>& sums, bool fresh, Wide<Real> terms, Weight&& weight) const {
+    return worst_of(c.features, c.pitch, [&](std::size_t x, std::size_t r) {
+      Sum<Real> want{fresh ? Real{0} : before[x * c.pitch + r]};
+      for (std::size_t j = 0; j < c.keys; ++j)
+        if (const Wide<Real> w = weight(j, r); !std::isnan(w)) want.add(w, value.at(j, x));
+      return tested.ratio(sums[x * c.pitch + r], want, terms, c.keys, want.terms + 3);
+    });
+  }
+
+  const Tested<Real>& tested;
+  Case c;
+  Matrix<Real> value;
+  BasicBuffer<Real> weights, packed, before, row_sum;
 };
 
 }  // namespace heed_test

@@ -344,20 +344,13 @@ TEST_CASE("attend is qk_softmax and accumulate in one", "[pairs][qk_softmax]") {
     q.lay_out();
     const Buffer scores = q.scores();
 
-    Matrix<float> value(c.keys, round_up(c.features, kPadding), c.unit);
-    tested.draw(value, c.keys, c.features, random);
-    Buffer packed(tested.elements_of(c.keys) * round_up(c.features, kBlock));
-    tested.products.pack_values(value.view(), c.keys, c.features, packed.data());
-    const std::int64_t elements = tested.products.elements();
-    const heed::ValueView<float> view = {
-        packed.data(), static_cast<std::ptrdiff_t>(kBlock) * elements, elements,
-        static_cast<std::ptrdiff_t>(tested.elements_of(c.keys) * kBlock)};
+    const Values<float> v(tested, c, random);
     Case state = c;
     state.features = round_up(c.features, kPadding);
     Step<float> step(state, random.integer(0, 1) == 0, 0);
     if (!step.fresh) step.draw_state(random);
     const Step<float> before = step;
-    tested.products.attend(c.vectors, q.view(), c.keys, q.panel.data(), c.features, view,
+    tested.products.attend(c.vectors, q.view(), c.keys, q.panel.data(), c.features, v.view(),
                            c.features, step.state(), state.features);
     CHECK((step.row_max.intact() && step.sum.intact() && step.accumulators.intact()));
 
@@ -387,7 +380,7 @@ TEST_CASE("attend is qk_softmax and accumulate in one", "[pairs][qk_softmax]") {
         const double score = std::min(scores[j * c.pitch + r], kMax<float>);
         if (score > row_max + kThreshold + 1e-6 * std::fabs(score)) return kInf<double>;
         add(score - row_max, 2 * std::fabs(score) + std::fabs(score - row_max) + 256 * moves,
-            of_sum ? 1 : value.at(j, x));
+            of_sum ? 1 : v.value.at(j, x));
       }
       return error_ratio<float>(of_sum ? step.sum[r] : step.accumulators[x * c.pitch + r], want,
                                 bound);
