@@ -7,7 +7,6 @@
 #include <optional>
 #include <stdexcept>
 
-#include "tests/oracle/columns.hpp"
 #include "tests/oracle/row.hpp"
 
 namespace heed::perf {

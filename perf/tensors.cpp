@@ -26,14 +26,14 @@ void score_function(void* /*user*/, const heed_score_tile* tile) {
 /// The function adds what does not depend on the score: gradients pass as they are.
 void score_gradient(void* /*user*/, const heed_score_tile* /*tile*/, void* /*gradients*/) {}
 
-using Score = oracle::Score<long double>;
+using Score = oracle::WideScore;
 
 const oracle::ScoreFunction kLaterKeys = {
     "later keys", score_function,
     [](const Score& score, const oracle::Place& at, long double unit) {
       const long double value = score.value + static_cast<long double>(kNearness) *
                                                   static_cast<long double>(at.key - at.row);
-      return Score{value, score.error + unit * (std::fabs(value) + score.error)};
+      return Score{value, score.bound + unit * (std::fabs(value) + score.bound)};
     },
     score_gradient,
     [](const Score&, const oracle::Place&, long double) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "perf/planned.hpp"
-#include "tests/problem/attention_backward.hpp"
+#include "tests/problem/attention.hpp"
 
 namespace heed::perf {
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "perf/block/problem.hpp"
-#include "tests/problem/block_backward.hpp"
+#include "tests/problem/block.hpp"
 
 namespace heed::perf {
 namespace {

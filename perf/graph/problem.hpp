@@ -10,7 +10,6 @@
 #include "perf/graph/workload.hpp"
 #include "perf/peak.hpp"
 #include "tests/problem/graph_attention.hpp"
-#include "tests/problem/graph_backward.hpp"
 
 namespace heed::perf {
 

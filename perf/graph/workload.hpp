@@ -8,7 +8,7 @@
 
 #include "api/heed.h"
 #include "perf/workload.hpp"
-#include "tests/oracle/graph_inputs.hpp"
+#include "tests/oracle/graph.hpp"
 
 namespace heed::perf {
 

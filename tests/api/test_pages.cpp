@@ -2,11 +2,9 @@
 // lies against a page that may not be touched, where a stray access ends the program.
 #include "tests/api/problems.hpp"
 #include "tests/oracle/dtype.hpp"
-#include "tests/problem/draw_graphs.hpp"
 #include "tests/problem/merge.hpp"
 #include "tests/problem/projection.hpp"
-#include "tests/problem/random_blocks.hpp"
-#include "tests/problem/random_forms.hpp"
+#include "tests/problem/random_problems.hpp"
 #include "tests/support/size.hpp"
 
 using namespace api_test;

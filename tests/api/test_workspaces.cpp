@@ -3,7 +3,7 @@
 
 #include "tests/api/printed.hpp"
 #include "tests/api/problems.hpp"
-#include "tests/support/graphs.hpp"
+#include "tests/problem/graph_attention.hpp"
 
 using namespace api_test;
 

@@ -4,8 +4,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "tests/problem/draw_graphs.hpp"
-#include "tests/problem/random_blocks.hpp"
+#include "tests/problem/random_problems.hpp"
 #include "tests/problem/results.hpp"
 
 namespace heed_test {

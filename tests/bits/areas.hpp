@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/bits/record.hpp"
-#include "tests/support/contexts.hpp"
+#include "tests/support/calls.hpp"
 
 namespace heed_test {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "tests/cache/held.hpp"
-#include "tests/dense/kinds.hpp"
-#include "tests/problem/random_forms.hpp"
-#include "tests/support/pages.hpp"
+#include "tests/problem/attention.hpp"
+#include "tests/problem/random_problems.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace heed_test;
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "tests/cache/held.hpp"
-#include "tests/dense/kinds.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace heed_test;
 

@@ -5,7 +5,6 @@
 #include "tests/catch.hpp"
 #include "tests/oracle/dropout.hpp"
 #include "tests/problem/attention.hpp"
-#include "tests/problem/attention_backward.hpp"
 
 using namespace heed_test;
 

@@ -1,6 +1,6 @@
 // heed_merge: results over some keys put together to the result over all.
-#include "tests/dense/kinds.hpp"
 #include "tests/problem/merge.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace heed_test;
 

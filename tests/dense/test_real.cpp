@@ -4,7 +4,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "tests/dense/kinds.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace heed_test;
 

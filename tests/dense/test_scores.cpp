@@ -1,6 +1,6 @@
-// Scores and results that are known to the last bit, where bounds would not say so, and weights of
-// more keys than random problems have.
-#include "tests/dense/kinds.hpp"
+// Results that are known to the last bit, where bounds would not say so, and weights of more keys
+// than random problems have.
+#include "tests/support/checks.hpp"
 #include "tests/support/isas.hpp"
 
 using namespace heed_test;
@@ -22,20 +22,6 @@ TEST_CASE("one score far above all others takes all the weight", "[special]") {
           CHECK(equal);
         });
       }
-}
-
-TEST_CASE("16-bit outputs overflow to infinity, past half a digit more than the largest number",
-          "[special]") {
-  const std::vector<std::pair<double, double>> numbers = {{65504, 65504},     {65518, 65504},
-                                                          {65522, kInfinity}, {1e6, kInfinity},
-                                                          {-65518, -65504},   {-65522, -kInfinity}};
-  Sizes sizes = sizes_of(1, 1, {0, 0, 0, HEED_DTYPE_F16});
-  sizes.value_features = static_cast<Index>(numbers.size());
-  Problem p = filled(sizes, 56);
-  p.value.fill([&](const Axes& at) { return numbers[static_cast<std::size_t>(at[3])].first; });
-  on_every_isa(p, [&](const Outputs& got) {
-    for (std::size_t x = 0; x < numbers.size(); ++x) CHECK(got.out[x] == numbers[x].second);
-  });
 }
 
 TEST_CASE("weights of more keys than a thread keeps", "[far]") {

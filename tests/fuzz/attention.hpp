@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/fuzz/check.hpp"
-#include "tests/problem/draw_graphs.hpp"
-#include "tests/problem/random_blocks.hpp"
+#include "tests/problem/random_problems.hpp"
+#include "tests/support/compare.hpp"
 
 namespace heed_test {
 

@@ -3,9 +3,9 @@
 #include <cstdlib>
 
 #include "tests/fuzz/check.hpp"
-#include "tests/fuzz/files.hpp"
 #include "tests/problem/attention.hpp"
 #include "tests/support/compare.hpp"
+#include "tests/support/executors.hpp"
 
 using namespace heed_test;
 
@@ -71,10 +71,6 @@ std::uint32_t draw_option(Draw& draw, std::uint32_t most, bool& valid) {
   return option;
 }
 
-void run_backwards(void*, std::uint32_t count, void (*body)(void*, std::uint32_t), void* argument) {
-  for (std::uint32_t i = count; i-- > 0;) body(argument, i);
-}
-
 Problem& problem() {
   static Problem made = [] {
     Problem p(Sizes{37, 21, 3, 2});
@@ -125,12 +121,11 @@ void create(Draw& draw) {
   if (draw.one_in(4)) options.isa = name.c_str();
   if (options.isa != nullptr) valid = valid && std::string(name.c_str()) == "scalar";
   if (options.isa == nullptr) valid = valid && named[0].valid;
-  heed_executor caller = HEED_EXECUTOR_INIT;
-  caller.threads = 3;
-  caller.run = run_backwards;
+  heed_executor caller = backwards(3);
+  const auto run = caller.run;
   const bool caller_damaged = draw.one_in(4);
   if (caller_damaged) draw.damage(caller);
-  caller.run = run_backwards;
+  caller.run = run;
   const Versioned<heed_executor> caller_given(draw, caller);
   const bool own = draw.one_in(4);
   if (own) options.executor = caller_given.get();

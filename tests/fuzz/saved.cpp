@@ -5,7 +5,6 @@
 
 #include "engine/runtime/bytes.hpp"
 #include "tests/fuzz/check.hpp"
-#include "tests/fuzz/files.hpp"
 
 using namespace heed_test;
 

@@ -1,7 +1,6 @@
 // Tuning files: of those made for one problem it is known which line covers it; damaged ones are
 // read or refused.
 #include "tests/fuzz/check.hpp"
-#include "tests/fuzz/files.hpp"
 
 using namespace heed_test;
 

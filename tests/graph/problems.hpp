@@ -1,7 +1,7 @@
 // Problems over graphs that several tests have.
 #pragma once
 
-#include "tests/dense/kinds.hpp"
+#include "tests/support/checks.hpp"
 
 namespace heed_test {
 

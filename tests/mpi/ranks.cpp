@@ -5,7 +5,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "tests/support/contexts.hpp"
+#include "tests/support/calls.hpp"
 
 namespace heed_test {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "api/heed_mpi.h"
-#include "tests/problem/attention_backward.hpp"
+#include "tests/problem/attention.hpp"
 #include "tests/support/checks.hpp"
 
 namespace heed_test {

@@ -3,7 +3,7 @@
 
 #include "tests/graph/problems.hpp"
 #include "tests/mpi/ranks.hpp"
-#include "tests/problem/draw_graphs.hpp"
+#include "tests/problem/random_problems.hpp"
 #include "tests/support/size.hpp"
 
 using namespace heed_test;

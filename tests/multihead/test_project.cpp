@@ -1,5 +1,5 @@
 // heed_project: rows times a prepared matrix, beyond random ones (tests/operations/test_sweep.cpp).
-#include "tests/dense/kinds.hpp"
+#include "tests/support/checks.hpp"
 
 using namespace heed_test;
 

@@ -1,5 +1,6 @@
-// The worked examples that heed grew from, with their known answers: as rows that are attended, and
-// as inputs that a block multiplies with its matrices first.
+// The worked examples that heed grew from, with their known answers: as rows that are attended, as
+// inputs that a block multiplies with its matrices first, and as nodes of a graph, whose scores are
+// by hand of GAT, of GATv2, and Bahdanau's too.
 #include "tests/operations/operations.hpp"
 #include "tests/oracle/rounding.hpp"
 
@@ -246,4 +247,174 @@ TEST_CASE("inputs and their matrices, as rows and as a block", "[examples]") {
     rows.want_nothing_else();
     check_vector_queries(rows);
   }
+}
+
+// ---- Graphs ----
+
+namespace {
+
+/// A node with the sources of its incoming edges, their scores and the weights printed for them.
+struct PrintedNode {
+  std::vector<std::int64_t> sources;
+  std::vector<double> scores;
+  std::vector<double> weights;
+};
+
+const std::vector<PrintedNode> kPrinted = {
+    {{4, 3, 7, 6},
+     {66.28713441407328, -42.356895194685464, -72.42356412336589, 37.33998459065121},
+     {1, 6.55386436e-48, 5.73731961e-61, 2.68171465e-13}},
+    {{9, 1}, {211.47668629424436, 77.85702511746038}, {1, 9.32649533e-59}},
+    {{4, 1, 7},
+     {35.58941250531445, -53.70434487821338, -80.78903024029921},
+     {1, 1.66040449e-39, 2.86737506e-51}},
+    {{4, 3, 7},
+     {31.240260256884994, 5.379888043038299, 59.36660338598627},
+     {6.09374649e-13, 3.57987144e-24, 1}},
+    {{0, 8, 1},
+     {-23.23660787608064, 34.19954420654749, -74.67617928930356},
+     {1.13709327e-25, 1, 5.19845241e-48}},
+    {{2, 8, 1, 5},
+     {-79.00370928667077, 19.908000741887548, -75.48698208523935, -44.17319414548691},
+     {1.10456210e-43, 1, 3.71950680e-42, 1.47873607e-28}},
+    {{4, 8, 1, 5, 0, 2},
+     {-23.987304007919384, 8.42476207930093, -84.15587488072015, 69.30330615398142,
+      -287.98108781017044, -11.46404257694845},
+     {3.05072312e-41, 3.63734288e-27, 2.25696321e-67, 1, 6.81332697e-156, 8.37888304e-36}},
+    {{3, 5, 8},
+     {-23.8989411122908, -6.459026663244714, 13.084969606201714},
+     {8.67144860e-17, 3.25199796e-09, 9.99999997e-01}},
+    {{0, 2, 6, 4, 1, 7},
+     {-44.044223084610195, 18.67462267889491, 71.68866337449023, -32.61671246043159,
+      -52.38386938730109, -27.39714905660486},
+     {5.46822072e-51, 9.46879387e-24, 1, 5.02054475e-46, 1.30612176e-54, 9.28065068e-44}},
+    {{4, 6}, {126.73498602992018, -36.7403289419144}, {1, 1.00826056e-71}}};
+
+/// The printed weights have nine digits, and belong to scores in float64: rounding a score to Real
+/// moves its weight by a factor exp(unit |score|), and the largest score's moves all. Below the
+/// smallest normal number (2^-126 in float32) of the largest, heed's weight is 0 or subnormal.
+template <class Real>
+double printed_bound(const PrintedNode& node, std::size_t j) {
+  double largest = 0;
+  for (const double s : node.scores) largest = std::max(largest, std::fabs(s));
+  const auto unit = static_cast<double>(kUnitOf<Real>);
+  const double moved = std::expm1(unit * (std::fabs(node.scores[j]) + largest));
+  return node.weights[j] * (moved + 1e-8) + static_cast<double>(kSmallestOf<Real>);
+}
+
+/// Where the scores of edges come from.
+enum class ScoresFrom { kKeys, kEdgeData, kEdgeBias };
+
+/// The printed nodes, their scores given outright: as products of keys with queries of one feature
+/// for each node, or by edges. Values are the identity, so that out lists the weights by source.
+GraphProblem printed_run(ScoresFrom from, std::uint32_t dtype) {
+  EdgeList edges{10, {}, {}, true};
+  std::vector<double> scores;
+  for (std::size_t node = 0; node < kPrinted.size(); ++node)
+    for (std::size_t j = 0; j < kPrinted[node].sources.size(); ++j) {
+      edges.add(kPrinted[node].sources[j], static_cast<Index>(node));
+      scores.push_back(kPrinted[node].scores[j]);
+    }
+  GraphProblem p(edges, graph_desc(1, 10, 10, all_of(dtype)));
+  p.desc.scale = 1;
+  for (Tensor* const identity : {&*p.query, &*p.value})
+    identity->fill([](const Axes& at) { return at[2] == at[3] ? 1 : 0; });
+  p.key->fill([] { return 0; });
+  const auto score = [&](const Axes& at) { return scores[static_cast<std::size_t>(at[2])]; };
+  if (from == ScoresFrom::kKeys)
+    for (std::size_t e = 0; e < scores.size(); ++e)
+      p.key->set({0, 0, edges.sources[e], edges.destinations[e]}, scores[e]);
+  if (from == ScoresFrom::kEdgeData) {
+    p.desc.edge_width = 1;
+    p.desc.edge_data.dtype = p.desc.w_edge_key.dtype = dtype;
+    p.add({kGraphEdgeData, kGraphWEdgeKey});
+    p.edge_data->fill(score);
+    p.w_edge_key->fill([] { return 1; });
+  }
+  if (from == ScoresFrom::kEdgeBias) {
+    p.desc.edge_bias.dtype = dtype;
+    p.add({kGraphEdgeBias});
+    p.edge_bias->fill(score);
+  }
+  p.add({kGraphWeights, kGraphLse});
+  return p;
+}
+
+template <class Real>
+void check_printed(ScoresFrom from, std::uint32_t dtype) {
+  GraphProblem p = printed_run(from, dtype);
+  const Expected want = p.expected();
+  check_problem(p);
+  for (const char* const isa : isa_names()) {
+    const Outputs got = p.run(isa);
+    std::size_t e = 0;
+    for (std::size_t node = 0; node < kPrinted.size(); ++node)
+      for (std::size_t j = 0; j < kPrinted[node].sources.size(); ++j, ++e) {
+        const PrintedNode& printed = kPrinted[node];
+        INFO(isa << ", edge from " << printed.sources[j] << " to " << node << ": weight "
+                 << got.weights[e] << ", printed " << printed.weights[j]);
+        const double bound = printed_bound<Real>(printed, j);
+        CHECK(std::fabs(got.weights[e] - printed.weights[j]) <= bound + want.weights[e].bound);
+        const std::size_t in_out = node * 10 + static_cast<std::size_t>(printed.sources[j]);
+        CHECK(std::fabs(got.out[in_out] - printed.weights[j]) <= bound + want.out[in_out].bound);
+      }
+  }
+}
+
+/// Edges from nodes 0 and 1 to node 2, whose query is the last row; values tell the nodes.
+GraphProblem scored(heed_score score, heed_activation activation, double slope,
+                    const std::vector<double>& rows, const std::vector<double>& weights) {
+  const Index features = static_cast<Index>(rows.size()) / 3;
+  heed_graph_attention_desc d = graph_desc(1, features, 1);
+  d.score = score;
+  d.activation = activation;
+  d.slope = slope;
+  EdgeList edges{3, {}, {}, false};
+  edges.add(0, 2);
+  edges.add(1, 2);
+  GraphProblem p(edges, d);
+  p.add({kGraphWeights});
+  for (auto* const tensor : {&*p.query, &*p.key})
+    tensor->fill(
+        [&](const Axes& at) { return rows[static_cast<std::size_t>(at[2] * features + at[3])]; });
+  p.value->fill([](const Axes& at) { return static_cast<double>(at[2]); });
+  if (p.score_weights)
+    p.score_weights->fill([&](const Axes& at) { return weights[static_cast<std::size_t>(at[3])]; });
+  return p;
+}
+
+/// The weight of the edge from node 0, which node 1 leaves of 1.
+void check_weight(GraphProblem p, double first) {
+  INFO(line_of(p));
+  for (const char* const isa : isa_names()) {
+    const Outputs got = p.run(isa);
+    CHECK(std::fabs(got.weights[0] - first) < 1e-6);
+    CHECK(std::fabs(got.weights[1] - (1 - first)) < 1e-6);
+    CHECK(std::fabs(got.out[2] - (1 - first)) < 1e-6);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the printed scores of ten nodes, from -288 to 211, give the printed weights",
+          "[examples]") {
+  for (const ScoresFrom from : {ScoresFrom::kKeys, ScoresFrom::kEdgeData, ScoresFrom::kEdgeBias}) {
+    check_printed<float>(from, HEED_DTYPE_F32);
+    check_printed<double>(from, HEED_DTYPE_F64);
+  }
+}
+
+// Their default scale is 1.
+TEST_CASE("scores are sums, or weighted sums over features, of what act() makes", "[examples]") {
+  // act(-1 + 3) = 2 and act(-1 - 1) = -1: e^2 of e^2 + e^-1.
+  check_weight(scored(HEED_SCORE_SUM, HEED_ACTIVATION_LEAKY_RELU, 0.5, {3, -1, -1}, {}),
+               0.952574127);
+  // Without act() only the keys' difference counts: e^3 of e^3 + e^-1.
+  check_weight(scored(HEED_SCORE_SUM, HEED_ACTIVATION_IDENTITY, 0, {3, -1, -1}, {}), 0.982013790);
+  // act(2, -1) = (2, -0.5) and act(-2, 0) = (-1, 0), times (1, 2): 1 and -1.
+  const std::vector<double> rows = {1, 1, -3, 2, 1, -2};
+  check_weight(scored(HEED_SCORE_ADDITIVE, HEED_ACTIVATION_LEAKY_RELU, 0.5, rows, {1, 2}),
+               0.880797078);
+  // tanh(2) - 2 tanh(1) = -0.559160732 and -tanh(2) = -0.964027580.
+  check_weight(scored(HEED_SCORE_ADDITIVE, HEED_ACTIVATION_TANH, 0, rows, {1, 2}), 0.599856409);
 }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tests/graph/problems.hpp"
-#include "tests/problem/random_forms.hpp"
+#include "tests/problem/random_problems.hpp"
 
 using namespace heed_test;
 

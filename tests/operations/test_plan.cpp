@@ -9,6 +9,19 @@ using namespace heed_test;
 
 namespace {
 
+/// Of one head, and nothing but sizes.
+heed_attention_desc desc_of(Index query_length, Index key_length, Index features,
+                            Index value_features) {
+  heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
+  desc.batch = 1;
+  desc.query_heads = 1;
+  desc.query_length = query_length;
+  desc.key_length = key_length;
+  desc.features = features;
+  desc.value_features = value_features;
+  return desc;
+}
+
 heed_attention_info describe(const Context& context, const heed_attention_desc& desc) {
   return describe(make_plan(context, desc));
 }

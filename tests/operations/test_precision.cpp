@@ -5,10 +5,7 @@
 #include <cstring>
 #include <functional>
 
-#include "tests/dense/kinds.hpp"
 #include "tests/operations/operations.hpp"
-#include "tests/problem/random_forms.hpp"
-#include "tests/support/executors.hpp"
 
 using namespace heed_test;
 
@@ -213,29 +210,6 @@ TEST_CASE("what is not finite, subnormal or too large follows the rules in block
       }
 }
 
-TEST_CASE("products wider and longer than what is multiplied at a time", "[precision]") {
-  std::size_t index = 0;
-  const Index rows = small() ? 21 : 53;
-  for (const Index width : {31, 127, 300, 257})
-    for (const Asked& asked : kAsked) {
-      const bool prepared = index % 2 != 0;
-      if (asked.precision == HEED_PRECISION_EXACT || !keep_of_few(index++)) continue;
-      heed_multihead_desc desc = block_desc(asked.dtype, width);
-      desc.out.dtype = HEED_DTYPE_F32;
-      desc.width_key = width + 1;
-      desc.width_out = 2 * width + 3;
-      Block block = plain_block(rows, rows + 24, 3, 23, desc, 2, 1);
-      if (prepared)
-        block.each_laid([](Tensor& tensor, const LaidOut& laid) {
-          lay(tensor, laid, {laid.dtype(), Arrangement::kTransposed});
-        });
-      for (WeightMatrix* const w : block.matrices()) w->prepared = prepared;
-      block.fill(static_cast<std::uint64_t>(width), 0.3);
-      block.attention.want_lse();
-      check_precision(block, asked.precision);
-    }
-}
-
 // ---- Numbers that meet in a tile, and what is computed apart ----
 
 namespace {
@@ -398,16 +372,7 @@ TEST_CASE("gradients of pairs: odd sizes, windows that begin at odd keys, thread
   for (const Sizes& sizes : all) {
     BackwardProblem p = gradients_in_bfloat16(sizes);
     check_problem(p);
-    for_each_with_pairs([&](const char* isa, const char*) {
-      const Results want = run(p, make_context(isa));
-      for (const auto& [tile_q, tile_kv] :
-           std::vector<std::pair<std::uint32_t, std::uint32_t>>{{1, 1}, {1000, 128}, {64, 10000}})
-        check_bits(isa + (": " + line_of(p)),
-                   run(p, make_context(isa, {"serial", 1, tile_q, tile_kv})), want);
-      each_executor(isa, [&](const std::string& name, const Context& context) {
-        check_bits(isa + (", " + name + ": ") + line_of(p), run(p, context), want);
-      });
-    });
+    check_shared(p);
     if (sizes.causal != HEED_CAUSAL_NONE) continue;
     set_window(p.forward, 5, 8, sizes.key_length - sizes.query_length);
     p.attend(plain_contexts()[0]);

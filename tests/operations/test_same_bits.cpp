@@ -1,11 +1,12 @@
 // What may not change a bit of any result. Random problems are changed to others that say the same
-// thing in another way: in other places and types, with other outputs, by other calls.
+// thing in another way: in other places and types, with other outputs, by other calls; and large
+// ones shared out among threads.
 #include <algorithm>
 #include <numeric>
 #include <set>
 
 #include "tests/operations/operations.hpp"
-#include "tests/support/pages.hpp"
+#include "tests/problem/attention.hpp"
 
 using namespace heed_test;
 
@@ -279,11 +280,20 @@ const std::vector<Change<Block>> kOfBlocks = {
 
 const std::vector<Change<Block>> kOfDifferentiableBlocks = {{"kept", kept}};
 
-/// Large, of heads that share keys: rows of one alone fill a panel less than those of all.
-Block draw_grouped(std::uint64_t seed) {
-  const heed_multihead_desc desc = block_desc(seed % 2 == 0 ? HEED_DTYPE_F64 : HEED_DTYPE_F32, 150);
-  Block block = plain_block(small() ? 60 : 170, 0, 6, 32, desc, 2, 3, 30);
+/// Large: every product is cut into tasks. Heads share keys: rows of one alone fill a panel less
+/// than those of all.
+Block block_of(std::uint32_t combine, std::uint32_t dtype, Index length) {
+  heed_multihead_desc desc = block_desc(dtype, 150);
+  desc.combine = combine;
+  desc.width_out = 140;
+  if (small()) length = 40;
+  Block block = plain_block(length, 0, 6, 32, desc, 2, 3, 30);
   block.fill(51, 0.7);
+  return block;
+}
+
+Block draw_grouped(std::uint64_t seed) {
+  Block block = block_of(HEED_COMBINE_CONCAT, seed % 2 == 0 ? HEED_DTYPE_F64 : HEED_DTYPE_F32, 170);
   if (seed > 2) block.attention.desc.causal = HEED_CAUSAL_TOP_LEFT;
   return block;
 }
@@ -547,5 +557,40 @@ TEST_CASE("several steps over a graph are several calls, each with the last one'
       }
       check_same_numbers(IsaContexts::name(n), last, want);
     }
+  }
+}
+
+// ---- Problems that are large enough to be shared out (sweeps try small ones) ----
+
+TEST_CASE("threads, executors and tiles change no bit of attention", "[same][threads]") {
+  for (std::uint64_t seed = 1; seed <= count(40); ++seed) {
+    check_shared(drawn<Lengths::kLarge>(seed));
+    check_shared(drawn<Lengths::kEdges>(seed));
+    check_shared(drawn<Lengths::kLong>(seed));
+  }
+  for (std::uint64_t seed = 1; seed <= count(6); ++seed) check_shared(drawn<Graphs::kHub>(seed));
+}
+
+TEST_CASE("threads, executors and tiles change no bit of a block", "[same][threads]") {
+  for (const std::uint32_t combine : kCombiners)
+    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16}) {
+      if (dtype != HEED_DTYPE_F32 && (small() || combine != HEED_COMBINE_CONCAT)) continue;
+      Block block = block_of(combine, dtype, 170);
+      block.attention.want_lse();
+      check_shared(block);
+    }
+}
+
+TEST_CASE("threads, executors and tiles change no bit of a gradient", "[backward][same][threads]") {
+  for (std::uint64_t seed = 1; seed <= count(40); ++seed)
+    for (const Lengths lengths : {Lengths::kLarge, Lengths::kLong, Lengths::kShared})
+      check_shared(draw_gradients(seed, lengths));
+  for (std::uint64_t seed = 1; seed <= count(6); ++seed)
+    check_shared(draw_graph_backward(seed, Graphs::kHub));
+  for (const bool keep : {false, true}) {
+    const auto combine = keep ? HEED_COMBINE_WEIGHTED : HEED_COMBINE_CONCAT;
+    BlockBackward p = all_gradients_of(block_of(combine, HEED_DTYPE_DEFAULT, 90));
+    p.block.own_desc.keep = keep ? 1 : 0;
+    check_shared(p);
   }
 }

@@ -134,15 +134,15 @@ class BackwardRow {
  private:
   PairGradient<Wide> weighed(Index j) const {
     const Wide unit = head_.softmax_unit();
-    const Score<Wide> score = head_.full_score(i_, j, unit);
+    const Bounded<Wide> score = head_.full_score(i_, j, unit);
     if (is_unspecified(given_.lse)) return {unknown(), unknown(), unknown(), unknown()};
     if (nothing()) return of_nothing(score, j);
     PairGradient<Wide> g{};
     const bool finite = std::isfinite(given_.lse.value);
     g.weight =
         finite ? weight(score, number_.empty() ? 0 : number_[static_cast<std::size_t>(j)]) : nan();
-    if (score.unspecified() && !finite) return {nan(), unknown(), unknown(), unknown()};
-    if (score.value == -kInfinite<Wide> && !score.unspecified()) return g;
+    if (is_unspecified(score) && !finite) return {nan(), unknown(), unknown(), unknown()};
+    if (score.value == -kInfinite<Wide> && !is_unspecified(score)) return g;
     if (!finite) return {nan(), nan(), nan(), nan()};
     g.scaled = product<Real>(g.weight, gradient_of_weight(j));
     // What has no weight has no gradient where a score function is asked for its derivative.
@@ -167,11 +167,11 @@ class BackwardRow {
   /// -(gradient of z) z, which is temperature times that of temperature
   Number temperature(Index j, const PairGradient<Wide>& g) const {
     const Wide unit = head_.softmax_unit();
-    const Score<Wide> t = head_.full_score(i_, j, unit);
-    if (t.unspecified()) return unknown();
+    const Bounded<Wide> t = head_.full_score(i_, j, unit);
+    if (is_unspecified(t)) return unknown();
     if (t.value == -kInfinite<Wide> || is_zero(g.scaled)) return {0, 0};
     if (!std::isfinite(given_.lse.value)) return nan();
-    const Number z = product<Real>({-t.value, t.error}, constant<Real>(1 / kLog2EOf<Wide>));
+    const Number z = product<Real>({-t.value, t.bound}, constant<Real>(1 / kLog2EOf<Wide>));
     return product<Real>(g.scaled, z);
   }
 
@@ -186,11 +186,11 @@ class BackwardRow {
   bool nothing() const { return given_.lse.value == -kInfinite<Wide>; }
 
   /// Zeros, but where the scores do not go with that, or are multiplied with NaN and infinities.
-  PairGradient<Wide> of_nothing(const Score<Wide>& score, Index j) const {
+  PairGradient<Wide> of_nothing(const Bounded<Wide>& score, Index j) const {
     const Number gradient = gradient_of_weight(j);
     const bool zero = score.value == -kInfinite<Wide> ||
                       (std::isfinite(score.value) && std::isfinite(gradient.value));
-    if (zero && !score.unspecified()) return {};
+    if (zero && !is_unspecified(score)) return {};
     return {unknown(), unknown(), unknown(), unknown()};
   }
 
@@ -221,7 +221,7 @@ class BackwardRow {
 
   /// The softmax of the row, where lse has lost too many digits.
   void weigh_again() {
-    std::vector<Score<Wide>> scores;
+    std::vector<Bounded<Wide>> scores;
     const Index keys = head_.sequence().keys;
     number_.assign(static_cast<std::size_t>(keys), 0);
     for (Index j = 0; j < keys; ++j) {
@@ -231,14 +231,14 @@ class BackwardRow {
     }
     if (head_.has_sink()) scores.push_back(head_.sink());
     for (const auto& s : scores)
-      if (s.unspecified() || !(s.value < kInfinite<Wide>)) return;
+      if (is_unspecified(s) || !(s.value < kInfinite<Wide>)) return;
     again_ = softmax_of<Real>(scores);
   }
 
   /// See 1; the n-th of the scores that are weighed again.
-  Number weight(const Score<Wide>& t, std::size_t n) const {
+  Number weight(const Bounded<Wide>& t, std::size_t n) const {
     using A = Arithmetic<Real>;
-    if (t.unspecified()) return unknown();
+    if (is_unspecified(t)) return unknown();
     if (std::isnan(t.value)) return nan();
     if (t.value == -kInfinite<Wide>) return {0, 0};
     if (std::isinf(t.value)) return unknown();
@@ -276,10 +276,8 @@ class BackwardRow {
 
   /// The derivative of the score function.
   Number slope(Index j) const {
-    const Score<Wide> found = head_.biased_score(i_, j, 1);
-    if (found.unspecified()) return unknown();
-    const Score<Wide> d = changed<Real>(found, derivative_, head_.place(i_, j));
-    return {d.value, d.error};
+    const Number found = head_.biased_score(i_, j, 1);
+    return is_unspecified(found) ? found : changed<Real>(found, derivative_, head_.place(i_, j));
   }
 
   Number slope_of_cap(Index j) const {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "tests/oracle/columns.hpp"
 #include "tests/oracle/head.hpp"
 #include "tests/oracle/row.hpp"
 

@@ -8,7 +8,6 @@
 //   oracle/softmax.hpp      the weights of a row, with their errors
 //   oracle/scored_row.hpp   a row's weights, and the keys that hard attention may choose
 //   oracle/row.hpp          what a row adds to every output
-//   oracle/columns.hpp      what rows add to the sums of columns
 //   oracle/element.hpp      the last rounding, and how results compare
 //   oracle/rounding.hpp     what is known about heed's arithmetic
 //
@@ -68,5 +67,11 @@ Expected expect(const heed_attention_desc& desc, const heed_attention_args& args
                 const ScoreModel& function = nullptr,
                 heed_precision precision = HEED_PRECISION_DEFAULT);
 Expected expect(const Given& given);
+
+/// The same of heed_merge, a mean of parts weighted with e^lse: both outputs in the order [batch,
+/// head, row, feature], of parts [batch, heads, rows, features] with their log-sum-exps [batch,
+/// heads, rows, 1].
+Expected expect_merge(const heed_merge_desc& desc, const std::vector<Source>& outs,
+                      const std::vector<Source>& lses);
 
 }  // namespace heed_test

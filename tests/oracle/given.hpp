@@ -14,25 +14,15 @@
 
 namespace heed_test {
 
-/// A score and how far off heed's may be. An infinite error: unspecified, NaN included. Infinities
-/// and NaN have error 0.
-template <class Wide>
-struct Score {
-  Wide value;
-  Wide error;
-
-  bool unspecified() const { return std::isinf(error) || std::isnan(error); }
-};
-
 /// Which score.
 struct Place {
   Index batch, head, row, key;
 };
 
-/// What a score function does, for the oracle: the score it makes of one that may be off by
-/// `error`, and how far off the result may then be. `unit` is kUnit of heed's arithmetic.
-using ScoreModel =
-    std::function<Score<long double>(const Score<long double>&, const Place&, long double unit)>;
+/// What a score function does, for the oracle: the score it makes of one that may be off by its
+/// bound, and how far off the result may then be. `unit` is kUnit of heed's arithmetic.
+using ScoreModel = std::function<Bounded<long double>(const Bounded<long double>&, const Place&,
+                                                      long double unit)>;
 
 /// Queries, keys and values that heed computes itself.
 struct Projections {

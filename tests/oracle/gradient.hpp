@@ -17,11 +17,11 @@ namespace heed_test {
 
 /// 1 - tanh^2: see backward_row.hpp, 4.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Bounded<Wide> cap_slope(const Score<Wide>& tanh) {
-  if (tanh.unspecified()) return kUnbounded<Wide>;
+Bounded<Wide> cap_slope(const Bounded<Wide>& tanh) {
+  if (is_unspecified(tanh)) return kUnbounded<Wide>;
   if (std::isnan(tanh.value)) return kNotANumber<Wide>;
   const Wide square = tanh.value * tanh.value;
-  const Wide error = 2 * std::fabs(tanh.value) * tanh.error + tanh.error * tanh.error;
+  const Wide error = 2 * std::fabs(tanh.value) * tanh.bound + tanh.bound * tanh.bound;
   return {1 - square, error + gamma_of<Real>(3) * (1 + square + error)};
 }
 

@@ -19,8 +19,13 @@
 //
 // for they are relative to the largest score, and lie within log(n) of one. So do the bounds of all
 // results.
+//
+// Edges. heed is free to compute q (k + f W) and p (v + f W), or q k + (q W^T) f and
+// sum p v + (sum p f) W. The bounds are of the second way, in which sums have more terms; those of
+// the first are within them.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -28,10 +33,52 @@
 #include "tests/oracle/activation.hpp"
 #include "tests/oracle/cosine.hpp"
 #include "tests/oracle/gradient.hpp"
-#include "tests/oracle/graph_projection.hpp"
+#include "tests/oracle/graph.hpp"
 #include "tests/oracle/scored_row.hpp"
 
 namespace heed_test {
+
+/// What edges add to keys or values: their data, and the matrix that it is multiplied with. Without
+/// columns where they add nothing.
+template <class Wide>
+struct EdgeTerms {
+  Index width = 0;
+  BoundedRows<Wide> data{0}, matrix{0};
+  Wide largest = 0;  ///< of the matrix
+
+  bool given() const { return matrix.columns > 0; }
+  const Bounded<Wide>& feature(Index e, Index i) const { return data.row(e)[i]; }
+  const Bounded<Wide>& weight(Index i, Index column) const { return matrix.row(i)[column]; }
+};
+
+template <class Wide>
+EdgeTerms<Wide> edge_terms(const GraphGiven& given, GraphGradientOf matrix, Index columns) {
+  if (!given.has(matrix)) return {};
+  const Index width = given.desc.edge_width;
+  const Source& data = given.inputs[kGraphEdgeData];
+  EdgeTerms<Wide> all = {width, rows_of<Wide>(data, 0, 0, 0, given.edges.size(), width),
+                         rows_of<Wide>(given.inputs[matrix], 0, 0, 0, width, columns)};
+  for (const Bounded<Wide>& w : all.matrix.numbers)
+    all.largest = std::max(all.largest, std::fabs(w.value));
+  return all;
+}
+
+/// A sum of products f W of numbers that are off by their bounds. What is not finite may turn out
+/// as an infinity or as NaN, one way or the other, but where a NaN makes it one for certain.
+template <class Real, class NumberOf, class Wide = typename Arithmetic<Real>::Wide>
+Bounded<Wide> edge_sum(const EdgeTerms<Wide>& terms, Index column, NumberOf&& number_of) {
+  BoundedSum<Real> sum;
+  bool nan = false;
+  for (Index i = 0; i < terms.width; ++i) {
+    const Bounded<Wide> f = number_of(i);
+    const Bounded<Wide>& w = terms.weight(i, column);
+    nan = nan || std::isnan(f.value) || std::isnan(w.value);
+    sum.add(f, w);
+  }
+  const Bounded<Wide> result = sum.result(2);
+  if (nan) return kNotANumber<Wide>;
+  return std::isfinite(result.value) ? result : kUnbounded<Wide>;
+}
 
 /// The numbers of one step, of all nodes and edges.
 template <class Wide>
@@ -105,7 +152,7 @@ class GraphRow : public ScoredRow<Real> {
   /// backward_row.hpp, 1. A row with scores of +inf has no such weights.
   Bounded<Wide> weight_by_lse(std::size_t j) const {
     if (this->is_unspecified()) return kUnbounded<Wide>;
-    const Score<Wide>& t = this->scores()[j];
+    const Bounded<Wide>& t = this->scores()[j];
     if (this->is_nan()) return t.value == -kInfinite<Wide> ? kUnbounded<Wide> : kNotANumber<Wide>;
     const bool none = t.value == -kInfinite<Wide>;
     if (this->softmax().lse == kInfinite<Wide>) return none ? kUnbounded<Wide> : kNotANumber<Wide>;
@@ -119,7 +166,8 @@ class GraphRow : public ScoredRow<Real> {
 
   /// Whether the j-th edge's score is -inf for certain.
   bool excluded(std::size_t j) const {
-    return !this->scores()[j].unspecified() && this->scores()[j].value == -kInfinite<Wide>;
+    return !heed_test::is_unspecified(this->scores()[j]) &&
+           this->scores()[j].value == -kInfinite<Wide>;
   }
 
   /// The derivative of the softcap at the j-th edge's score: backward_row.hpp, 4.
@@ -172,13 +220,13 @@ class GraphRow : public ScoredRow<Real> {
   }
 
   /// Log2 units of s / temperature.
-  Score<Wide> score(Index e) const {
+  Bounded<Wide> score(Index e) const {
     const Wide temperature = d_.temperature != 0 ? static_cast<Wide>(d_.temperature) : 1;
     const Wide unit = kLog2EOf<Wide> / temperature;
     const Product<Wide> p = product(e);
-    const Score<Wide> s = d_.softcap == 0
-                              ? scaled<Real>(p, scale() * unit)
-                              : capped<Real>(p, scale(), static_cast<Wide>(d_.softcap), unit);
+    const Bounded<Wide> s = d_.softcap == 0
+                                ? scaled<Real>(p, scale() * unit)
+                                : capped<Real>(p, scale(), static_cast<Wide>(d_.softcap), unit);
     return has_bias_ ? plus_bias<Real>(s, bias(e), unit) : s;
   }
 
@@ -196,7 +244,7 @@ class GraphRow : public ScoredRow<Real> {
     z.add(query_[x]);
     z.add(key(e)[x]);
     for (Index i = 0; terms.given() && i < terms.width; ++i)
-      z.add(exact(terms.features(e)[i]), exact(terms.weight(i, place_.head * d_.features + x)));
+      z.add(terms.feature(e, i), terms.weight(i, place_.head * d_.features + x));
     return z.result(1);
   }
 
@@ -217,17 +265,17 @@ class GraphRow : public ScoredRow<Real> {
 
   Product<Wide> plus_edge(Product<Wide> p, Index e) const {
     const EdgeTerms<Wide>& terms = numbers_.edge_key;
-    const Wide* const f = terms.features(e);
     Wide queries = 0;
     Wide data = 0;
     bool nan = std::isnan(p.sum) && p.moved == 0;
-    for (Index i = 0; i < terms.width; ++i) data += std::fabs(f[i]);
+    for (Index i = 0; i < terms.width; ++i) data += std::fabs(terms.feature(e, i).value);
     for (Index x = 0; x < d_.features; ++x) {
       const Bounded<Wide>& q = query_[x];
       queries += std::fabs(q.value) + q.bound;
       for (Index i = 0; i < terms.width; ++i) {
-        const Wide term = f[i] * terms.weight(i, place_.head * d_.features + x);
-        nan = nan || (std::isnan(term) && !std::isinf(f[i]));
+        const Wide f = terms.feature(e, i).value;
+        const Wide term = f * terms.weight(i, place_.head * d_.features + x).value;
+        nan = nan || (std::isnan(term) && !std::isinf(f));
         p.sum += q.value * term;
         p.moved += q.bound == 0 ? 0 : q.bound * std::fabs(term);
         p.magnitude += (std::fabs(q.value) + q.bound) * std::fabs(term);
@@ -262,10 +310,10 @@ class GraphRow : public ScoredRow<Real> {
   void allow_merging(Wide parts) {
     Wide low = kInfinite<Wide>;
     Wide high = -kInfinite<Wide>;
-    for (const Score<Wide>& s : this->scores()) {
+    for (const Bounded<Wide>& s : this->scores()) {
       if (!std::isfinite(s.value)) continue;
-      low = std::min(low, s.value - s.error);
-      high = std::max(high, s.value + s.error);
+      low = std::min(low, s.value - s.bound);
+      high = std::max(high, s.value + s.bound);
     }
     const auto n = static_cast<Wide>(this->scores().size());
     const Wide reach = std::max(high - low, Wide{0}) * kLn2Of<Wide> + std::log(n) + 8;
@@ -302,8 +350,8 @@ class GraphRow : public ScoredRow<Real> {
     for (Index i = 0; i < numbers_.edge_value.width; ++i)
       sums_.push_back(
           weighted_sum<Real>(this->softmax(), this->attended().size(), [&](std::size_t j) {
-            const Wide f = numbers_.edge_value.features(this->attended()[j])[i];
-            return Bounded<Wide>{dropped(j) ? f * 0 : f, 0};
+            const Bounded<Wide>& f = numbers_.edge_value.feature(this->attended()[j], i);
+            return dropped(j) ? dropped_value(f) : f;
           }));
   }
 
@@ -312,7 +360,7 @@ class GraphRow : public ScoredRow<Real> {
     const Index e = this->attended()[j];
     if (!numbers_.edge_value.given()) return value(e, x);
     return sum(value(e, x), edge_sum<Real>(numbers_.edge_value, column(x), [&](Index i) {
-                 return Bounded<Wide>{numbers_.edge_value.features(e)[i], 0};
+                 return numbers_.edge_value.feature(e, i);
                }));
   }
 

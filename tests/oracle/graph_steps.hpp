@@ -11,6 +11,18 @@
 
 namespace heed_test {
 
+/// All features of all heads of a row side by side.
+template <class Wide>
+BoundedRows<Wide> exact_rows(const Source& from, Index rows, Index heads, Index features) {
+  BoundedRows<Wide> all{heads * features};
+  all.numbers.reserve(static_cast<std::size_t>(rows * all.columns));
+  for (Index i = 0; i < rows; ++i)
+    for (Index h = 0; h < heads; ++h)
+      for (Index x = 0; x < features; ++x)
+        all.numbers.push_back({static_cast<Wide>(from.at(0, h, i, x)), 0});
+  return all;
+}
+
 template <class Real>
 class GraphOracle {
  public:

@@ -81,12 +81,12 @@ class Head {
   // The scores of row i and key j at every point, times a unit.
 
   /// s = scale * <q_i, k_j>
-  Score<Wide> raw_score(Index i, Index j, Wide unit) const {
+  Bounded<Wide> raw_score(Index i, Index j, Wide unit) const {
     return scaled<Real>(product(i, j), scale() * head_weight() * unit);
   }
 
   /// s = softcap * tanh(s / softcap)
-  Score<Wide> capped_score(Index i, Index j, Wide unit) const {
+  Bounded<Wide> capped_score(Index i, Index j, Wide unit) const {
     if (d_.softcap == 0) return raw_score(i, j, unit);
     return capped<Real>(product(i, j), scale() * head_weight(), static_cast<Wide>(d_.softcap),
                         unit);
@@ -94,14 +94,14 @@ class Head {
 
   /// s = s - slope |i + offset - j|
   /// s = s + bias
-  Score<Wide> biased_score(Index i, Index j, Wide unit) const {
-    Score<Wide> s = capped_score(i, j, unit);
+  Bounded<Wide> biased_score(Index i, Index j, Wide unit) const {
+    Bounded<Wide> s = capped_score(i, j, unit);
     if (a_.alibi_slopes != nullptr) s = minus_distance(s, i, j, unit);
     return a_.bias != nullptr ? plus_bias<Real>(s, bias(i, j), unit) : s;
   }
 
   /// s = what the score function makes of it
-  Score<Wide> full_score(Index i, Index j, Wide unit) const {
+  Bounded<Wide> full_score(Index i, Index j, Wide unit) const {
     if (!function_) return biased_score(i, j, unit);
     return times<Real>(changed<Real>(biased_score(i, j, 1), function_, place(i, j)), unit);
   }
@@ -109,7 +109,7 @@ class Head {
 
   /// The sink, in log2 units: neither scaled, capped, masked nor divided by temperature.
   bool has_sink() const { return a_.sinks != nullptr; }
-  Score<Wide> sink() const { return times<Real>({number(a_.sinks), 0}, kLog2EOf<Wide>); }
+  Bounded<Wide> sink() const { return times<Real>({number(a_.sinks), 0}, kLog2EOf<Wide>); }
 
   /// Log2 units of s / temperature: a weight is 2^(s unit). Infinite temperature makes it 0.
   Wide softmax_unit() const {
@@ -260,10 +260,10 @@ class Head {
   /// Converted to the arithmetic's type first, whatever its own; what is finite stays it.
   Wide bias(Index i, Index j) const { return as_real<Real>(bias_.at(b_, h_, i, j)); }
 
-  Score<Wide> minus_distance(const Score<Wide>& s, Index i, Index j, Wide unit) const {
+  Bounded<Wide> minus_distance(const Bounded<Wide>& s, Index i, Index j, Wide unit) const {
     const Bounded<Wide> far = distance(i, j);
     const Wide slope = number(a_.alibi_slopes) * unit;
-    return plus<Real>({s.value, s.error + std::fabs(slope) * far.bound}, -slope * far.value);
+    return plus<Real>({s.value, s.bound + std::fabs(slope) * far.bound}, -slope * far.value);
   }
 
   const heed_attention_desc& d_;

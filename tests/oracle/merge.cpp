@@ -1,9 +1,8 @@
-#include "tests/oracle/merge.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "tests/oracle/dense.hpp"
 #include "tests/oracle/rounding.hpp"
 
 namespace heed_test {

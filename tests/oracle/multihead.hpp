@@ -1,12 +1,16 @@
 // The oracle of multi-head blocks: projections, the oracle of dense attention on what they give,
-// and the combiner; each passes its bounds on to the next. See tests/oracle/dense.hpp.
+// and the combiner. And of their gradients: that oracle, back through the combiner, the oracle of
+// the attention's gradients on numbers that are off by known amounts, and sums over rows. Each
+// passes its bounds on to the next. See tests/oracle/dense.hpp and backward.hpp.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/oracle/dense.hpp"
+#include "tests/oracle/backward.hpp"
 
 namespace heed_test {
 
@@ -55,5 +59,40 @@ struct BlockParts {
   Expected attention;
 };
 BlockParts parts_of(const GivenBlock& block);
+
+enum BlockGradientOf : std::size_t {
+  kBlockInputQuery,
+  kBlockInputKey,
+  kBlockWQuery,
+  kBlockWKey,
+  kBlockWValue,
+  kBlockWOut,
+  kBlockBQuery,
+  kBlockBKey,
+  kBlockBValue,
+  kBlockBOut,
+  kBlockHeadWeights,
+  kBlockBias,  ///< of the attention, as are those that follow
+  kBlockGradients = kBlockBias + kGradients - kGradBias  ///< how many there are
+};
+
+/// What one of the attention's is there.
+constexpr GradientOf inside(std::size_t of) {
+  return static_cast<GradientOf>(of - kBlockBias + kGradBias);
+}
+
+/// Gradients of a block.
+struct GivenBlockBackward {
+  GivenBlock block;
+  GivenGradients<kBlockGradients> gradients;
+  bool one_input;  ///< as query and as key
+  ScoreModel derivative;
+};
+
+/// All that is asked for; the others are empty. Of inputs: [batch, 1, rows, features], packed:
+/// batch 1; of matrices: [matrix, 1, in, out].
+using ExpectedBlockGradients = std::array<std::vector<Element>, kBlockGradients>;
+
+ExpectedBlockGradients expect_block_gradients(const GivenBlockBackward& given);
 
 }  // namespace heed_test

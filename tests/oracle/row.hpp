@@ -48,7 +48,9 @@ class Row : public ScoredRow<Real> {
   /// What is shown of key j, if the descriptor asks for weights.
   Element shown(Index j) const {
     const std::uint32_t dtype = dtype_of(head_.desc().weights.dtype, real());
-    const auto show = [&](const Score<Wide>& s) { return stored(s.value, s.error, dtype, real()); };
+    const auto show = [&](const Bounded<Wide>& s) {
+      return stored(s.value, s.bound, dtype, real());
+    };
     const std::uint32_t point = head_.desc().weights_point;
     if (j >= head_.sequence().keys) return {point == HEED_WEIGHTS_MASKED ? -kInfinity : 0, 0};
     if (point == HEED_WEIGHTS_SCORES) return show(head_.raw_score(i_, j, 1));
@@ -100,6 +102,38 @@ class Row : public ScoredRow<Real> {
   const Head<Real>& head_;
   const Index i_;
   std::vector<std::size_t> number_;  ///< of every key among the attended
+};
+
+template <class Real>
+class ColumnSums {
+  using Wide = typename Arithmetic<Real>::Wide;
+
+ public:
+  explicit ColumnSums(const heed_attention_desc& desc)
+      : desc_(desc), sums_(static_cast<std::size_t>(desc.key_length), {0, 0}) {}
+
+  /// All rows of the head, one after the other.
+  void add(const Row<Real>& row, Index keys) {
+    rows_ += 1;
+    for (Index j = 0; j < keys; ++j) {
+      const Bounded<Wide> p = row.probability_of(j);
+      sums_[static_cast<std::size_t>(j)].value += p.value;
+      sums_[static_cast<std::size_t>(j)].bound += p.bound;
+    }
+  }
+
+  Element element(Index j) const {
+    const Bounded<Wide>& sum = sums_[static_cast<std::size_t>(j)];
+    if (std::isnan(sum.value) && std::isfinite(sum.bound)) return {kNaN, 0};
+    const std::uint32_t real = real_dtype(desc_);
+    return stored(sum.value, sum.bound + gamma_of<Real>(rows_) * (sum.value + sum.bound),
+                  dtype_of(desc_.column_sums.dtype, real), real);
+  }
+
+ private:
+  const heed_attention_desc& desc_;
+  std::vector<Bounded<Wide>> sums_;
+  Wide rows_ = 0;
 };
 
 }  // namespace heed_test

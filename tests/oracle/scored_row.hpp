@@ -63,15 +63,15 @@ class ScoredRow {
  protected:
   explicit ScoredRow(bool hard) : hard_(hard) {}
 
-  void attend(Index j, const Score<Wide>& score) {
+  void attend(Index j, const Bounded<Wide>& score) {
     attended_.push_back(j);
     add(score);
   }
   /// Of a sink: after all that attend.
-  void add(const Score<Wide>& score) {
+  void add(const Bounded<Wide>& score) {
     scores_.push_back(score);
     nan_ = nan_ || std::isnan(score.value);
-    unspecified_ = unspecified_ || score.unspecified();
+    unspecified_ = unspecified_ || heed_test::is_unspecified(score);
   }
 
   /// After the last score. same(i, j): whether two that are attended are the same.
@@ -99,7 +99,7 @@ class ScoredRow {
     return stored_lse(softmax_.lse, softmax_.lse_error, dtype);
   }
 
-  const std::vector<Score<Wide>>& scores() const { return scores_; }
+  const std::vector<Bounded<Wide>>& scores() const { return scores_; }
   const Softmax<Wide>& softmax() const { return softmax_; }
   Softmax<Wide>& softmax() { return softmax_; }
   bool is_nan() const { return nan_; }
@@ -109,10 +109,10 @@ class ScoredRow {
   template <class Same>
   void choose(Same&& same) {
     Wide lowest = -kInfinite<Wide>;
-    for (const auto& s : scores_) lowest = std::max(lowest, s.value - s.error);
+    for (const auto& s : scores_) lowest = std::max(lowest, s.value - s.bound);
     for (std::size_t j = 0; j < scores_.size(); ++j) {
-      const Score<Wide>& s = scores_[j];
-      if (s.value == -kInfinite<Wide> || s.value + s.error < lowest) continue;
+      const Bounded<Wide>& s = scores_[j];
+      if (s.value == -kInfinite<Wide> || s.value + s.bound < lowest) continue;
       const bool repeated = std::any_of(choices_.begin(), choices_.end(), [&](std::size_t earlier) {
         return same(attended_[earlier], attended_[j]);
       });
@@ -131,8 +131,8 @@ class ScoredRow {
 
   bool hard_;
   std::vector<Index> attended_;
-  std::vector<Score<Wide>> scores_;  ///< of the attended, and last of the sink
-  Softmax<Wide> softmax_;            ///< the same
+  std::vector<Bounded<Wide>> scores_;  ///< of the attended, and last of the sink
+  Softmax<Wide> softmax_;              ///< the same
   std::vector<std::size_t> choices_;
   bool nan_ = false;
   bool unspecified_ = false;

@@ -55,13 +55,11 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/oracle/bounded.hpp"
 #include "tests/oracle/given.hpp"
-#include "tests/oracle/rounding.hpp"
 
 namespace heed_test {
 
-template <class Wide>
-inline constexpr Score<Wide> kUnknownScore = {0, kInfinite<Wide>};
 template <class Wide>
 inline constexpr Wide kFarTerm = 1024;
 
@@ -137,9 +135,9 @@ Product<Wide> activated_product(Index features, Weight&& weight, Act&& act) {
 
 /// c <q, k>
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Score<Wide> scaled(const Product<Wide>& p, Wide c) {
+Bounded<Wide> scaled(const Product<Wide>& p, Wide c) {
   using A = Arithmetic<Real>;
-  if (std::isinf(p.moved)) return kUnknownScore<Wide>;
+  if (std::isinf(p.moved)) return kUnbounded<Wide>;
   const Wide magnitude = std::fabs(c) * p.magnitude;
   const Wide error =
       std::fabs(c) * p.moved +
@@ -154,7 +152,7 @@ Score<Wide> scaled(const Product<Wide>& p, Wide c) {
   if (!p.finite) {  // the inputs' infinities and NaN, by the rules of IEEE 754
     if (std::isnan(p.sum)) return {p.sum, 0};
     if (overflows || magnitude + error >= A::kMax || std::fabs(c) < A::kSmallest)
-      return kUnknownScore<Wide>;
+      return kUnbounded<Wide>;
     return {c * p.sum, 0};
   }
   const Wide value = c * p.sum;
@@ -162,20 +160,20 @@ Score<Wide> scaled(const Product<Wide>& p, Wide c) {
   const bool one_sign = magnitude <= std::fabs(value) * (1 + static_cast<Wide>(1e-12));
   if (one_sign && magnitude - error > A::kMax * (1 + A::kUnit))
     return {std::copysign(kInfinite<Wide>, value), 0};
-  return kUnknownScore<Wide>;
+  return kUnbounded<Wide>;
 }
 
 /// factor * tanh(scale <q, k> / softcap), factor = softcap * unit
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Score<Wide> capped(const Product<Wide>& p, Wide scale, Wide softcap, Wide unit) {
+Bounded<Wide> capped(const Product<Wide>& p, Wide scale, Wide softcap, Wide unit) {
   using A = Arithmetic<Real>;
   const Wide twice = 2 * kLog2EOf<Wide>;
-  const Score<Wide> t = scaled<Real>(p, twice * scale / softcap);
-  if (t.unspecified() || std::isnan(t.value)) return t;
+  const Bounded<Wide> t = scaled<Real>(p, twice * scale / softcap);
+  if (is_unspecified(t) || std::isnan(t.value)) return t;
   const Wide x = t.value / twice;
-  const Wide e = t.error / twice;
+  const Wide e = t.bound / twice;
   const Wide factor = softcap * unit;
-  if (factor * (1 + gamma_of<Real>(A::kConstant + 9)) >= A::kMax) return kUnknownScore<Wide>;
+  if (factor * (1 + gamma_of<Real>(A::kConstant + 9)) >= A::kMax) return kUnbounded<Wide>;
   const Wide value = factor * std::tanh(x);
   const Wide cosh = std::cosh(std::max(std::fabs(x) - e, Wide{0}));
   const Wide moved = factor * std::min(e / cosh / cosh, Wide{2});
@@ -199,7 +197,7 @@ Wide end_of_range(Wide x) {
 
 /// A finite score, where it is sure that it is past the range, or else a bound that allows both.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Score<Wide> held(Wide value, Wide error) {
+Bounded<Wide> held(Wide value, Wide error) {
   using A = Arithmetic<Real>;
   if (std::fabs(value) + error < A::kMax) return {value, error};
   const Wide end = end_of_range<Real>(value);
@@ -209,60 +207,60 @@ Score<Wide> held(Wide value, Wide error) {
 
 /// s + term, where term is y z unit, and y finite.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Score<Wide> plus(const Score<Wide>& s, Wide term) {
+Bounded<Wide> plus(const Bounded<Wide>& s, Wide term) {
   using A = Arithmetic<Real>;
-  if (s.unspecified() || !std::isfinite(s.value)) return s;
+  if (is_unspecified(s) || !std::isfinite(s.value)) return s;
   const Wide rounding = gamma_of<Real>(A::kConstant + 2) * std::fabs(term) + 2 * A::kUnderflow;
-  const Wide terms = s.error + rounding;
+  const Wide terms = s.bound + rounding;
   const Wide value = s.value + term;
   return held<Real>(value, terms + A::kUnit * (std::fabs(value) + terms));
 }
 
 /// s + t, where t is what heed adds, far from 0.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Score<Wide> plus_far(const Score<Wide>& s, Wide t) {
+Bounded<Wide> plus_far(const Bounded<Wide>& s, Wide t) {
   using A = Arithmetic<Real>;
-  if (s.unspecified() || !std::isfinite(s.value)) return s;
-  if (std::fabs(s.value) + s.error < std::fabs(t) * A::kUnit / 4) return {t, 0};
+  if (is_unspecified(s) || !std::isfinite(s.value)) return s;
+  if (std::fabs(s.value) + s.bound < std::fabs(t) * A::kUnit / 4) return {t, 0};
   const Wide value = s.value + t;
-  return held<Real>(value, s.error + A::kUnit * (std::fabs(value) + s.error));
+  return held<Real>(value, s.bound + A::kUnit * (std::fabs(value) + s.bound));
 }
 
 /// s + bias * unit. No finite bias masks a key.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Score<Wide> plus_bias(const Score<Wide>& s, Wide bias, Wide unit) {
+Bounded<Wide> plus_bias(const Bounded<Wide>& s, Wide bias, Wide unit) {
   using A = Arithmetic<Real>;
-  if (std::isinf(bias) && unit == 0) return kUnknownScore<Wide>;  // +inf / inf
+  if (std::isinf(bias) && unit == 0) return kUnbounded<Wide>;  // +inf / inf
   const Wide term = bias * unit;
-  if (!std::isfinite(bias)) return s.unspecified() ? s : Score<Wide>{s.value + term, 0};
+  if (!std::isfinite(bias)) return is_unspecified(s) ? s : Bounded<Wide>{s.value + term, 0};
   if (std::fabs(term) < kFarTerm<Wide>) return plus<Real>(s, term);
   if (std::fabs(term) > A::kMax * (1 + A::kUnit))
     return plus_far<Real>(s, end_of_range<Real>(term));
   const auto t =
       static_cast<Wide>(static_cast<Real>(bias * static_cast<Wide>(static_cast<Real>(unit))));
   if (!std::isfinite(t)) return plus_far<Real>(s, end_of_range<Real>(term));
-  const Score<Wide> sum = plus_far<Real>(s, t);
-  if (sum.error == 0 || unit == 1) return sum;
-  return {sum.value, sum.error + gamma_of<Real>(A::kConstant - 1) * std::fabs(t)};
+  const Bounded<Wide> sum = plus_far<Real>(s, t);
+  if (sum.bound == 0 || unit == 1) return sum;
+  return {sum.value, sum.bound + gamma_of<Real>(A::kConstant - 1) * std::fabs(t)};
 }
 
 /// s * unit
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Score<Wide> times(const Score<Wide>& s, Wide unit) {
+Bounded<Wide> times(const Bounded<Wide>& s, Wide unit) {
   using A = Arithmetic<Real>;
-  if (s.unspecified() || std::isnan(s.value) || s.value == -kInfinite<Wide>) return s;
-  if (std::isinf(s.value)) return unit > 0 ? s : kUnknownScore<Wide>;
+  if (is_unspecified(s) || std::isnan(s.value) || s.value == -kInfinite<Wide>) return s;
+  if (std::isinf(s.value)) return unit > 0 ? s : kUnbounded<Wide>;
   const Wide value = s.value * unit;
-  const Wide moved = s.error * unit;
+  const Wide moved = s.bound * unit;
   const Wide error = moved + gamma_of<Real>(A::kConstant + 2) * (std::fabs(value) + moved) +
                      A::kUnderflow * (1 + std::fabs(s.value));
   return held<Real>(value, error);
 }
 
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Score<Wide> changed(const Score<Wide>& s, const ScoreModel& function, const Place& at) {
-  const auto result = function({s.value, s.error}, at, Arithmetic<Real>::kUnit);
-  return {static_cast<Wide>(result.value), static_cast<Wide>(result.error)};
+Bounded<Wide> changed(const Bounded<Wide>& s, const ScoreModel& function, const Place& at) {
+  const auto result = function({s.value, s.bound}, at, Arithmetic<Real>::kUnit);
+  return {static_cast<Wide>(result.value), static_cast<Wide>(result.bound)};
 }
 
 }  // namespace heed_test

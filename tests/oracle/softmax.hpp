@@ -107,7 +107,7 @@ Softmax<Wide> softmax_of_nothing(std::size_t keys) {
 
 /// Scores of +inf share the weight evenly.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Softmax<Wide> softmax_of_infinities(const std::vector<Score<Wide>>& scores) {
+Softmax<Wide> softmax_of_infinities(const std::vector<Bounded<Wide>>& scores) {
   Softmax<Wide> softmax;
   Wide count = 0;
   for (const auto& s : scores) count += s.value == kInfinite<Wide> ? 1 : 0;
@@ -133,27 +133,27 @@ struct Reach {
 
 /// a_j, see 2 to 4.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Wide weight_error(const Score<Wide>& s, const Reach<Wide>& reach) {
+Wide weight_error(const Bounded<Wide>& s, const Reach<Wide>& reach) {
   const Wide u = Arithmetic<Real>::kUnit;
-  const Wide travel = reach.largest - s.value + reach.growth + 2 * (8 + s.error);
+  const Wide travel = reach.largest - s.value + reach.growth + 2 * (8 + s.bound);
   const Wide moves = std::min(reach.keys, travel / 4) + 1;
   const Wide rounding =
       std::log1p(4 * u) * (moves + 1) + std::log1p(gamma_of<Real>(reach.additions()));
-  return std::expm1(kLn2Of<Wide> * (s.error + u * travel) + rounding);
+  return std::expm1(kLn2Of<Wide> * (s.bound + u * travel) + rounding);
 }
 
 /// See 8.
 template <class Wide>
-Wide lse_error(const Softmax<Wide>& softmax, const Score<Wide>& top, const Reach<Wide>& reach) {
+Wide lse_error(const Softmax<Wide>& softmax, const Bounded<Wide>& top, const Reach<Wide>& reach) {
   const Wide b = softmax.denominator_error;
   if (!(b < 1)) return kInfinite<Wide>;
-  const Wide log_sum = kLn2Of<Wide> * (8 + top.error + reach.growth) + std::log(reach.keys);
+  const Wide log_sum = kLn2Of<Wide> * (8 + top.bound + reach.growth) + std::log(reach.keys);
   return -std::log1p(-b) + 8 * static_cast<Wide>(0x1p-53) * (std::fabs(softmax.lse) + 2 * log_sum);
 }
 
 /// Finite scores, or -inf, the largest of them finite.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Score<Wide>& top,
+Softmax<Wide> softmax_of_finite(const std::vector<Bounded<Wide>>& scores, const Bounded<Wide>& top,
                                 bool pairs, Parts parts) {
   Softmax<Wide> softmax;
   Wide sum = 0;
@@ -161,7 +161,7 @@ Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Sc
   for (const auto& s : scores) {
     softmax.weight.push_back(std::exp2(s.value - top.value));
     sum += softmax.weight.back();
-    seen = std::max(seen, s.value + s.error);
+    seen = std::max(seen, s.value + s.bound);
   }
   const Reach<Wide> reach = {top.value, seen - top.value, static_cast<Wide>(scores.size())};
   softmax.lost_alone = Arithmetic<Real>::kSmallest * std::exp2(reach.growth);
@@ -188,9 +188,9 @@ Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Sc
 }
 
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Softmax<Wide> softmax_of(const std::vector<Score<Wide>>& scores, bool pairs = false,
+Softmax<Wide> softmax_of(const std::vector<Bounded<Wide>>& scores, bool pairs = false,
                          Parts parts = {}) {
-  Score<Wide> top = {-kInfinite<Wide>, 0};
+  Bounded<Wide> top = {-kInfinite<Wide>, 0};
   for (const auto& s : scores)
     if (s.value > top.value) top = s;
   if (top.value == kInfinite<Wide>) return softmax_of_infinities<Real>(scores);
@@ -245,10 +245,10 @@ Bounded<Wide> probability(const Softmax<Wide>& softmax, std::size_t j) {
 /// 2^(t - l), the weight that a log-sum-exp says, l in log2 units and off by `moved`; `kept` is
 /// what rounding its constant depends on. See backward_row.hpp, 1.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Bounded<Wide> weight_by_lse(const Score<Wide>& t, Wide l, Wide moved, Wide kept) {
+Bounded<Wide> weight_by_lse(const Bounded<Wide>& t, Wide l, Wide moved, Wide kept) {
   using A = Arithmetic<Real>;
   const Wide away = t.value - l;
-  const Wide given = t.error + moved + gamma_of<Real>(A::kConstant + 2) * kept;
+  const Wide given = t.bound + moved + gamma_of<Real>(A::kConstant + 2) * kept;
   const Wide error = given + A::kUnit * (std::fabs(away) + given);
   if (!(away + error < std::numeric_limits<Real>::max_exponent - 1)) return kUnbounded<Wide>;
   const Wide p = std::exp2(away);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace heed_test {
 namespace {
@@ -31,7 +32,7 @@ std::string shape_line(const char* name, const std::optional<Tensor>& tensor) {
   return line.str();
 }
 
-heed_attention_desc described(const Sizes& s, const Layouts& layouts) {
+heed_attention_desc described(const Sizes& s) {
   heed_attention_desc d = HEED_ATTENTION_DESC_INIT;
   d.causal = s.causal;
   d.batch = s.batch;
@@ -45,13 +46,10 @@ heed_attention_desc described(const Sizes& s, const Layouts& layouts) {
   d.causal_offset = s.causal_offset;
   d.packed_queries = s.queries.all_rows();
   d.packed_keys = s.keys.all_rows();
-  LaidOutAttention laid(d);
-  laid.query.arrange(layouts.query, s.types.query);
-  laid.key.arrange(layouts.key, s.types.key);
-  laid.value.arrange(layouts.value, s.types.value);
-  laid.out.arrange(layouts.out, s.types.out);
-  if (s.types.key == HEED_DTYPE_I8) laid.key_scales.arrange(layouts.key, HEED_DTYPE_DEFAULT);
-  if (s.types.value == HEED_DTYPE_I8) laid.value_scales.arrange(layouts.value, HEED_DTYPE_DEFAULT);
+  d.query.dtype = s.types.query;
+  d.key.dtype = s.types.key;
+  d.value.dtype = s.types.value;
+  d.out.dtype = s.types.out;
   return d;
 }
 
@@ -119,8 +117,7 @@ std::vector<LaidOut> LaidOutAttention::all(bool of_block) const {
   return all;
 }
 
-Problem::Problem(const Sizes& s, const Layouts& layouts)
-    : Problem(layouts.misalign, described(s, layouts)) {
+Problem::Problem(const Sizes& s) : Problem(0, described(s)) {
   cu_seqlens_q = s.queries.offsets;
   cu_seqlens_k = s.keys.offsets;
 }
@@ -290,8 +287,6 @@ Outputs Problem::written_by(const std::function<void()>& run, Tensor& to) {
   return {to.numbers(), numbers_of(lse), numbers_of(weights), numbers_of(column_sums)};
 }
 
-Outputs Problem::run_all(const char* isa) { return run_all(make_context(isa)); }
-
 Sizes sizes_of(const Problem& p) {
   const heed_attention_desc& d = p.desc;
   Sizes sizes = {d.query_length, d.key_length,     d.features, p.value.shape()[3], d.batch,
@@ -344,6 +339,233 @@ std::string line_of(const Problem& p) {
   if (p.function.call != nullptr) line += std::string(" function ") + p.function.name;
   if (p.lse) line += std::string(" lse ") + name_of_dtype(p.desc.lse.dtype);
   return line;
+}
+
+bool in_sequence(GradientOf gradient, const Problem& p, std::int64_t i) {
+  const bool of_key = gradient == kGradKey || gradient == kGradValue;
+  if (!of_key && gradient != kGradQuery) return true;
+  const std::vector<std::int32_t>& offsets = of_key ? p.cu_seqlens_k : p.cu_seqlens_q;
+  return offsets.empty() || (i >= offsets.front() && i < offsets.back());
+}
+
+const char* name_of(GradientOf gradient) {
+  constexpr const char* kNames[] = {"query",  "key",   "value",       "bias",         "sinks",
+                                    "slopes", "scale", "temperature", "score_weights"};
+  return kNames[gradient];
+}
+
+bool has_input_of(GradientOf gradient, const Problem& p) {
+  if (gradient == kGradBias) return p.bias.has_value();
+  if (gradient == kGradSinks) return !p.sinks.numbers.empty();
+  if (gradient == kGradSlopes) return !p.slopes.numbers.empty();
+  if (gradient == kGradScoreWeights) return !p.score_weights.numbers.empty();
+  return true;
+}
+
+std::optional<LaidOut> laid_out(GradientOf gradient, heed_score_layout& grad_bias,
+                                const heed_attention_desc& a, std::uint32_t real) {
+  if (gradient == kGradBias) return LaidOut(grad_bias, a.bias, pairs_of(a), real, Use::kWritten);
+  const auto numbers = [&](std::int64_t n) { return LaidOut(n, nullptr, real, Use::kWritten); };
+  if (gradient == kGradScale || gradient == kGradTemperature) return numbers(1);
+  if (gradient != kGradScoreWeights || a.score == HEED_SCORE_COSINE) return numbers(a.query_heads);
+  if (a.score != HEED_SCORE_ADDITIVE) return std::nullopt;
+  return numbers(a.query_heads * a.features);
+}
+
+LaidOutGradients<kGradients> laid_out(heed_attention_backward_desc& d) {
+  const heed_attention_desc& a = *d.attention;
+  const AttentionShapes s(a);
+  const std::uint32_t real = real_dtype(a);
+  const bool packed_q = a.packed_queries > 0;
+  const bool packed_k = a.packed_keys > 0;
+  LaidOutGradients<kGradients> all = {
+      {d.grad_out, s.out, real, Use::kRead, packed_q},
+      {d.grad_lse, {s.query[0], s.query[1], s.query[2], 1}, real, Use::kRead},
+      {LaidOut(d.grad_query, s.query, real, Use::kWritten, packed_q),
+       LaidOut(d.grad_key, s.key, real, Use::kWritten, packed_k),
+       LaidOut(d.grad_value, s.value, real, Use::kWritten, packed_k)}};
+  for (std::size_t of = kGradBias; of < kGradients; ++of)
+    all.of[of] = laid_out(static_cast<GradientOf>(of), d.grad_bias, a, real);
+  return all;
+}
+
+BackwardProblem::BackwardProblem(Problem problem, std::uint64_t seed, const Form& of_out)
+    : GradientProblem(HEED_ATTENTION_BACKWARD_DESC_INIT), forward(std::move(problem)) {
+  if (!forward.lse) forward.want_lse();
+  give_grad_out(seed, of_out);
+}
+
+BackwardProblem::BackwardProblem(Problem problem, const heed_attention_backward_desc& desc)
+    : GradientProblem(desc), forward(std::move(problem)) {}
+
+LaidOutGradients<kGradients> BackwardProblem::laid_out() {
+  desc();
+  return heed_test::laid_out(desc_);
+}
+
+void BackwardProblem::attend_as_expected() {
+  const Expected expected = forward.expected();
+  const auto take = [](Tensor& to, const std::vector<Element>& from) {
+    std::size_t n = 0;
+    to.clear();
+    to.each([&](const Axes& at) {
+      if (from[n].written) to.set(at, from[n].value);
+      ++n;
+    });
+  };
+  take(forward.out, expected.out);
+  take(*forward.lse, expected.lse);
+}
+
+const heed_attention_backward_desc& BackwardProblem::desc() {
+  desc_.attention = &forward.desc;
+  return desc_;
+}
+
+heed_attention_backward_args BackwardProblem::args() {
+  heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
+  forward_args_ = forward.args();
+  args.attention = &forward_args_;
+  using Args = heed_attention_backward_args;
+  give(args, {&Args::grad_query, &Args::grad_key, &Args::grad_value, &Args::grad_bias,
+              &Args::grad_sinks, &Args::grad_alibi_slopes, &Args::grad_scale,
+              &Args::grad_temperature, &Args::grad_score_weights});
+  args.score_gradient = forward.function.gradient;
+  return args;
+}
+
+ExpectedGradients BackwardProblem::expected() {
+  begin();
+  const heed_attention_args arguments = forward.args();
+  const ScoreFunction& function = forward.function;
+  return expect_gradients({forward.desc, arguments, function.model, function.derivative, given()});
+}
+
+Gradients BackwardProblem::run(const Context& context) {
+  return run([&](const heed_attention_backward_args& arguments) {
+    run_plan(make_plan(context, desc()), arguments);
+    return HEED_STATUS_OK;
+  });
+}
+
+Gradients BackwardProblem::run(
+    const std::function<heed_status(const heed_attention_backward_args&)>& call) {
+  begin();
+  require_ok(call(args()));
+  if (forward.tiles && forward.tiles->wrong)
+    throw std::runtime_error("a score tile makes no sense");
+  return got();
+}
+
+// ---- Pages ----
+
+namespace {
+
+constexpr std::int32_t kUnread = INT32_MIN;
+
+/// Puts what remake(tensor) makes in the place of keys, values and the scales of their rows.
+template <class Remake>
+void remake_keys(Problem& p, Arrangement arrangement, Remake&& remake) {
+  const auto put = [&](Tensor& tensor, heed_layout& layout) {
+    tensor = remake(tensor);
+    layout = layout_of(tensor, arrangement, layout.dtype);
+  };
+  put(p.key, p.desc.key);
+  put(p.value, p.desc.value);
+  if (p.desc.key.dtype == HEED_DTYPE_I8) put(*p.key_scales, p.desc.key_scales);
+  if (p.desc.value.dtype == HEED_DTYPE_I8) put(*p.value_scales, p.desc.value_scales);
+}
+
+/// What descriptor and arguments say of every sequence.
+std::vector<Sequence> sequences_of(Problem& p) {
+  const heed_attention_args args = p.args();
+  std::vector<Sequence> all;
+  for (Index b = 0; b < p.desc.batch; ++b) all.push_back(sequence_of(p.desc, args, b));
+  return all;
+}
+
+/// So many pages in any order.
+std::vector<std::int32_t> shuffled(Index pages, Random& random) {
+  std::vector<std::int32_t> order;
+  for (Index n = 0; n < pages; ++n) {
+    order.push_back(static_cast<std::int32_t>(n));
+    std::swap(order.back(), order[static_cast<std::size_t>(random.integer(0, n))]);
+  }
+  return order;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> draw_block_table(Problem& p, bool share, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<std::int32_t> order = shuffled(p.desc.pages, random);
+  const Index stride = block_table_stride_of(p.desc);
+  std::vector<std::int32_t> table;
+  std::vector<std::int32_t> taken;
+  for (const Sequence& s : sequences_of(p))
+    for (Index n = 0; n < stride; ++n) {
+      const bool read = n * p.desc.page_rows < s.keys;
+      table.push_back(read && !order.empty() ? order.back() : kUnread);
+      if (!read) continue;
+      if (order.empty() || (share && !taken.empty() && random.integer(0, 2) == 0))
+        table.back() = random.pick(taken);
+      else
+        order.pop_back();
+      taken.push_back(table.back());
+    }
+  const Index behind = stride - block_table_width_of(p.desc);  // the last one, there is nothing
+  if (!table.empty()) table.resize(table.size() - static_cast<std::size_t>(behind));
+  return table;
+}
+
+Problem paged(const Problem& p, Random& random, bool share) {
+  Problem q = p;
+  heed_attention_desc& d = q.desc;
+  d.page_rows = 16 * random.integer(1, random.integer(0, 2) == 0 ? 5 : 1);
+  d.pages = 1;
+  const Index width = block_table_width_of(d);
+  d.pages = width * d.batch + random.integer(1, 3);
+  if (random.integer(0, 3) == 0) d.block_table_stride = width + random.integer(1, 5);
+  q.block_table = draw_block_table(q, share, random.bits());
+  const std::vector<Sequence> sequences = sequences_of(q);
+  const auto last = static_cast<Index>(Arrangement::kCount) - 1;
+  const auto arrangement =
+      static_cast<Arrangement>(random.integer(0, 1) == 0 ? 0 : random.integer(0, last));
+  const auto misalign = static_cast<std::size_t>(random.integer(0, 3));
+  remake_keys(q, arrangement, [&](const Tensor& from) {
+    const Axes& n = from.shape();
+    Tensor pool = placed({d.pages, n[1], d.page_rows, n[3]}, arrangement, from.dtype(), misalign);
+    pool.fill([] { return kNaN; });
+    from.each([&](const Axes& at) {
+      const Sequence& s = sequences[static_cast<std::size_t>(at[0])];
+      if (at[2] >= s.keys) return;
+      const RowPlace to = key_row(s, at[2]);
+      pool.set({to.batch, at[1], to.row, at[3]}, from.get(at));
+    });
+    return pool;
+  });
+  return q;
+}
+
+Problem contiguous(const Problem& p) {
+  Problem q = p;
+  if (p.desc.pages == 0) return q;
+  const std::vector<Sequence> sequences = sequences_of(q);
+  remake_keys(q, Arrangement::kDefault, [&](const Tensor& pool) {
+    const Axes& n = pool.shape();
+    Tensor rows = placed({p.desc.batch, n[1], p.desc.key_length, n[3]}, Arrangement::kDefault,
+                         pool.dtype(), 0);
+    rows.fill([&](const Axes& at) {
+      const Sequence& s = sequences[static_cast<std::size_t>(at[0])];
+      if (at[2] >= s.keys) return kNaN;
+      const RowPlace from = key_row(s, at[2]);
+      return pool.get({from.batch, at[1], from.row, at[3]});
+    });
+    return rows;
+  });
+  q.desc.pages = q.desc.page_rows = q.desc.block_table_stride = 0;
+  q.block_table.clear();
+  return q;
 }
 
 }  // namespace heed_test

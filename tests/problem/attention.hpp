@@ -1,6 +1,8 @@
-// An attention problem with everything that it may have, and the one line that describes it.
+// An attention problem with everything that it may have, its gradients, and the one line that
+// describes each.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,7 +11,9 @@
 #include <vector>
 
 #include "api/heed.h"
+#include "tests/oracle/backward.hpp"
 #include "tests/oracle/dense.hpp"
+#include "tests/problem/gradients.hpp"
 #include "tests/problem/laid_out.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/random.hpp"
@@ -55,15 +59,6 @@ struct Sizes {
   Packing keys = {};
 };
 
-/// Where the four tensors lie, and how far off a multiple of 64 bytes, in elements.
-struct Layouts {
-  Arrangement query = Arrangement::kDefault;
-  Arrangement key = Arrangement::kDefault;
-  Arrangement value = Arrangement::kDefault;
-  Arrangement out = Arrangement::kDefault;
-  std::size_t misalign = 0;
-};
-
 inline Axes pairs_of(const heed_attention_desc& d) {
   return {d.batch, d.query_heads, d.query_length, d.key_length};
 }
@@ -102,7 +97,7 @@ class RealArray {
 /// An attention problem with its tensors.
 class Problem {
  public:
-  explicit Problem(const Sizes& s, const Layouts& layouts = {});
+  explicit Problem(const Sizes& sizes);
   /// Of a valid descriptor, and of no tensors but query, key, value and out.
   static Problem of(const heed_attention_desc& desc, std::size_t misalign = 0) {
     return Problem(misalign, desc);
@@ -140,13 +135,14 @@ class Problem {
   /// sinks and causal, which depend on what part of it this one is.
   void score_as(const Problem& other);
 
-  /// Outputs besides `out`.
   /// Without dropout.
   void keep_all_weights() {
     desc.dropout = 0;
     dropout_seed = dropout_offset = 0;
     dropout_origin.clear();
   }
+
+  /// Outputs besides `out`.
   void want_lse(std::uint32_t dtype = HEED_DTYPE_DEFAULT,
                 Arrangement arrangement = Arrangement::kDefault);
   void want_weights(heed_weights_point point, std::uint32_t dtype = HEED_DTYPE_DEFAULT,
@@ -184,7 +180,7 @@ class Problem {
   Outputs run_all(const Context& context);
   /// The same of another call with these arguments.
   Outputs run_all(const std::function<heed_status(const heed_attention_args&)>& call);
-  Outputs run_all(const char* isa);
+  Outputs run_all(const char* isa) { return run_all(make_context(isa)); }
   /// What run() writes into this tensor for out and all that else is asked for; throws if it writes
   /// anything else.
   Outputs written_by(const std::function<void()>& run, Tensor& to);
@@ -238,5 +234,83 @@ std::string line_of(const heed_attention_desc& d);
 
 /// One line that identifies a problem but for its numbers.
 std::string line_of(const Problem& p);
+
+/// The gradients that a run wrote; empty: not asked for.
+using Gradients = std::array<Numbers, kGradients>;
+
+const char* name_of(GradientOf gradient);
+
+/// Whether row i of a gradient belongs to a sequence: those that are packed may not.
+bool in_sequence(GradientOf gradient, const Problem& p, std::int64_t i);
+
+/// Whether attention has what a gradient is of.
+bool has_input_of(GradientOf gradient, const Problem& p);
+
+/// Of bias and what follows it, of attention itself or within a block; grad_bias is the bias's.
+std::optional<LaidOut> laid_out(GradientOf gradient, heed_score_layout& grad_bias,
+                                const heed_attention_desc& attention, std::uint32_t real);
+
+/// The layouts of a descriptor, which points at its attention's.
+LaidOutGradients<kGradients> laid_out(heed_attention_backward_desc& desc);
+
+/// Of an attention problem whose outputs are out and lse.
+class BackwardProblem final
+    : public GradientProblem<heed_attention_backward_desc, heed_attention_backward_args, GradientOf,
+                             kGradients> {
+ public:
+  explicit BackwardProblem(Problem problem, std::uint64_t seed = 1, const Form& of_out = {});
+  /// Of a valid descriptor, and of tensors that are yet to be drawn.
+  BackwardProblem(Problem problem, const heed_attention_backward_desc& desc);
+
+  bool can_want(GradientOf of) const override { return has_input_of(of, forward); }
+
+  /// Sets out and lse to what attention makes them: as heed computes them, or as the oracle does.
+  void attend(const Context& context) { forward.run_all(context); }
+  void attend_as_expected();
+
+  /// What heed gets; valid until the problem is changed.
+  heed_attention_backward_args args();
+
+  ExpectedGradients expected();
+
+  /// Everything that a run writes; throws if it writes anything else.
+  Gradients run(const Context& context);
+  Gradients run(const std::function<heed_status(const heed_attention_backward_args&)>& call);
+
+  /// As heed reads it; valid as long as the problem stays where it is.
+  const heed_attention_backward_desc& desc();
+
+  Problem forward;
+
+ protected:
+  LaidOutGradients<kGradients> laid_out() override;
+  bool owns(GradientOf gradient, Index row) const override {
+    return in_sequence(gradient, forward, row);
+  }
+
+ private:
+  heed_attention_args forward_args_{};
+};
+
+inline std::array<GradientOf, kGradients> all_gradients() { return BackwardProblem::all(); }
+
+inline std::string line_of(const BackwardProblem& p) {
+  return line_of(p.forward) + line_of_gradients(p);
+}
+
+// ---- Keys and values in pages, and the same ones one after the other ----
+
+/// A block table of the problem, whose keys lie in pages: any order of those that its sequences
+/// need, some of them shared if `share`, or if there are too few. What nobody may read is no page.
+std::vector<std::int32_t> draw_block_table(Problem& p, bool share, std::uint64_t seed);
+
+/// The same problem, its keys, which are not packed, in pages of a pool in any order. Some pages
+/// are nobody's, and if `share` some are shared: other keys than the problem's, those that were
+/// written last. What nobody may read is NaN, and no page in the table.
+Problem paged(const Problem& p, Random& random, bool share);
+
+/// The same problem, its keys one after the other; those past a length are NaN. What is not in
+/// pages stays as it is.
+Problem contiguous(const Problem& p);
 
 }  // namespace heed_test

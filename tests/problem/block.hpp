@@ -1,4 +1,5 @@
-// A multi-head block with everything that it may have, run and compared with the oracle.
+// A multi-head block with everything that it may have, its gradients, and the one line that
+// describes each.
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@
 #include "api/heed.h"
 #include "tests/oracle/multihead.hpp"
 #include "tests/problem/attention.hpp"
-#include "tests/problem/weight_matrix.hpp"
+#include "tests/problem/projection.hpp"
 
 namespace heed_test {
 
@@ -104,7 +105,7 @@ class Block {
   /// Runs it with these arguments. What it keeps for gradients, if the descriptor says so: they
   /// point at it then.
   Workspace run_and_keep(const Context& context, heed_multihead_args& args);
-  Outputs run_all(const char* isa);
+  Outputs run_all(const char* isa) { return run_all(make_context(isa)); }
 
   Index key_heads() const { return key_heads_of(attention.desc); }
   Index out_width() const { return out.shape()[3]; }
@@ -139,5 +140,52 @@ const char* name_of_combine(std::uint32_t combine);
 
 /// One line that identifies a block but for its numbers.
 std::string line_of(const Block& b);
+
+/// The gradients that a run wrote; empty: not asked for.
+using BlockGradients = std::array<Numbers, kBlockGradients>;
+
+const char* name_of(BlockGradientOf gradient);
+
+/// The layouts of a descriptor, which points at its block's, and that at its attention's.
+LaidOutGradients<kBlockGradients> laid_out(heed_multihead_backward_desc& desc);
+
+/// Of a differentiable block. Gradients of its biases share a type, that of the last.
+class BlockBackward
+    : public GradientProblem<heed_multihead_backward_desc, heed_multihead_backward_args,
+                             BlockGradientOf, kBlockGradients> {
+ public:
+  explicit BlockBackward(Block block_, std::uint64_t seed = 1, const Form& of_out = {});
+  /// Of a valid descriptor, and of tensors that are yet to be drawn.
+  BlockBackward(Block block_, const heed_multihead_backward_desc& desc);
+
+  bool can_want(BlockGradientOf gradient) const override;
+
+  /// On an instruction set; nullptr: on those that multiply no pairs.
+  ExpectedBlockGradients expected(const char* isa = nullptr);
+
+  /// What heed gets, beside a block's descriptor and arguments, which are to live as long.
+  const heed_multihead_backward_desc& desc(const heed_multihead_desc& of_block) {
+    desc_.block = &of_block;
+    return desc_;
+  }
+  heed_multihead_backward_args args(const heed_multihead_args& of_block);
+
+  /// Everything that a run writes, after one of the block if that keeps; throws if it writes
+  /// anything else.
+  BlockGradients run(const Context& context);
+
+  Block block;
+
+ protected:
+  LaidOutGradients<kBlockGradients> laid_out() override;
+  bool owns(BlockGradientOf gradient, Index row) const override;
+
+ private:
+  heed_multihead_desc of_block_ = HEED_MULTIHEAD_DESC_INIT;
+};
+
+inline std::string line_of(const BlockBackward& p) {
+  return line_of(p.block) + line_of_gradients(p);
+}
 
 }  // namespace heed_test

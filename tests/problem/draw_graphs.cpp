@@ -1,10 +1,10 @@
-#include "tests/problem/draw_graphs.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
+
+#include "tests/problem/random_problems.hpp"
 
 namespace heed_test {
 namespace {

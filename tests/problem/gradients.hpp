@@ -1,5 +1,4 @@
-// Gradients of any problem: which are asked for, where they lie, what is there before a run, and
-// how they compare with the oracle's.
+// Gradients of any problem: which are asked for, where they lie, and what is there before a run.
 #pragma once
 
 #include <algorithm>
@@ -7,12 +6,10 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "tests/oracle/given.hpp"
 #include "tests/problem/laid_out.hpp"
-#include "tests/support/compare.hpp"
 
 namespace heed_test {
 
@@ -168,28 +165,6 @@ void draw_layouts(Draw& draw, LaidOutGradients<count> laid, Type&& type) {
                 draw.pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64}));
   for (std::size_t of = 0; of < count; ++of)
     if (laid.of[of]) laid.of[of]->draw(draw, type(of));
-}
-
-/// How gradients compare with the oracle's: the worst error / bound of each, and what is wrong.
-template <std::size_t count>
-struct Comparisons {
-  std::array<double, count> ratios{};
-  std::string wrong;
-  double worst() const { return *std::max_element(ratios.begin(), ratios.end()); }
-};
-
-template <class AProblem, class Got, class Want>
-auto compare_gradients(const std::string& what, const AProblem& p, const Got& got, const Want& want,
-                       Unspecified unspecified = Unspecified::kForbidden) {
-  Comparisons<std::tuple_size_v<Got>> all;
-  for (const auto gradient : p.all()) {
-    if (!p.gradients[gradient]) continue;
-    const Comparison one = compare_elements(what + ", gradient of " + name_of(gradient),
-                                            got[gradient], want[gradient], unspecified);
-    all.ratios[gradient] = one.ratio;
-    if (all.wrong.empty()) all.wrong = one.wrong;
-  }
-  return all;
 }
 
 /// What line_of says of gradients.

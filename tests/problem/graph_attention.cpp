@@ -1,14 +1,18 @@
 #include "tests/problem/graph_attention.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace heed_test {
 namespace {
 
 using Desc = heed_graph_attention_desc;
 using Args = heed_graph_attention_args;
+using BackwardArgs = heed_graph_attention_backward_args;
 using P = GraphProblem;
 
 bool always(const Desc&) { return true; }
@@ -52,7 +56,106 @@ constexpr GraphTensor kTensors[] = {
     {"weights", &P::weights, &Desc::weights, nullptr, nullptr, &Args::weights, always, kMayMiss}};
 static_assert(std::size(kTensors) == kGraphTensors);
 
+/// Strides that are all 0 are those of contiguous ones, unless they are explicit.
+bool shares_bias(const heed_graph_attention_desc& d) {
+  const heed_layout& bias = d.edge_bias;
+  const bool stands = bias.reserved == HEED_STRIDES_EXPLICIT || bias.stride_batch != 0 ||
+                      bias.stride_row != 0 || bias.stride_feature != 0;
+  return d.heads > 1 && bias.stride_head == 0 && stands;
+}
+
+/// Gradients take matrices that are not prepared, and need data beside out.
+GraphProblem as_it_is(GraphProblem problem) {
+  problem.prepared = {};
+  problem.in_place = false;
+  return problem;
+}
+
 }  // namespace
+
+// ---- Graphs ----
+
+GraphArrays::GraphArrays(const EdgeList& edges, const GraphForm& form)
+    : sources(edges.sources), ends(edges.destinations), rows_(form.rows) {
+  if (form.rows) {
+    ends.assign(static_cast<std::size_t>(edges.nodes) + 1, 0);
+    for (const Index n : edges.destinations) ++ends[static_cast<std::size_t>(n) + 1];
+    std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  }
+  desc_.index_type = form.index_type;
+  desc_.nodes = edges.nodes;
+  desc_.edges = edges.size();
+  desc_.duplicates = edges.unique ? HEED_DUPLICATES_REMOVE : HEED_DUPLICATES_KEEP;
+  if (edges.unique != form.rows) desc_.duplicates = HEED_DUPLICATES_DEFAULT;
+  desc_.reverse = form.reverse ? 1 : 0;
+  desc_.source_nodes = edges.source_nodes;
+}
+
+heed_graph_desc GraphArrays::desc() {
+  const auto place = [&](const std::vector<std::int64_t>& wide, std::vector<std::int32_t>& narrow) {
+    if (desc_.index_type == HEED_INDEX_I64) return static_cast<const void*>(wide.data());
+    narrow.assign(wide.begin(), wide.end());
+    return static_cast<const void*>(narrow.data());
+  };
+  desc_.sources = place(sources, narrow_sources_);
+  (rows_ ? desc_.offsets : desc_.destinations) = place(ends, narrow_ends_);
+  return desc_;
+}
+
+Graph make_graph(const Context& context, const EdgeList& edges, const GraphForm& form) {
+  GraphArrays arrays(edges, form);
+  const heed_graph_desc desc = arrays.desc();
+  return create<heed_graph>(context.get(), &desc);
+}
+
+EdgeList reordered(const EdgeList& edges, const std::vector<std::size_t>& order) {
+  EdgeList result{edges.nodes, {}, {}, edges.unique, edges.source_nodes};
+  for (const std::size_t e : order) result.add(edges.sources[e], edges.destinations[e]);
+  return result;
+}
+
+std::vector<std::size_t> random_order(std::size_t n, Random& random) {
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t i = n; i > 1; --i) std::swap(order[i - 1], order[random.bits() % i]);
+  return order;
+}
+
+EdgeList by_destination(const EdgeList& edges) {
+  std::vector<std::size_t> order(edges.sources.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::make_pair(edges.destinations[a], a) < std::make_pair(edges.destinations[b], b);
+  });
+  return reordered(edges, order);
+}
+
+EdgeList random_edges(Index nodes, Index edges, std::uint64_t seed) {
+  EdgeList list{nodes, {}, {}, false};
+  Random random(seed);
+  for (Index e = 0; e < edges; ++e)
+    list.add(random.integer(0, nodes - 1), random.integer(0, nodes - 1));
+  return list;
+}
+
+EdgeList complete_graph(Index nodes) {
+  EdgeList list{nodes, {}, {}, false};
+  for (Index n = 0; n < nodes; ++n)
+    for (Index m = 0; m < nodes; ++m) list.add(m, n);
+  return list;
+}
+
+EdgeList hub_graph(Index nodes, Index edges, Index hub, std::uint64_t seed) {
+  EdgeList list{nodes, {}, {}, false};
+  Random random(seed);
+  for (Index e = 0; e < edges; ++e) {
+    const Index n = random.integer(0, 19) == 0 ? random.integer(0, nodes - 1) : hub;
+    list.add(random.integer(0, nodes - 1), n);
+  }
+  return list;
+}
+
+// ---- Attention over them ----
 
 const GraphTensor& graph_tensor(std::size_t of) { return kTensors[of]; }
 
@@ -176,8 +279,6 @@ bool GraphProblem::may_lie_in_place() const {
          alike(values, from[3], to[3]) && alike(heads, values * from[3], to[1]);
 }
 
-Expected GraphProblem::expected() { return expect(given()); }
-
 GraphGiven GraphProblem::given(Index first_nodes) const {
   GraphGiven given{desc, edges, {}, first_nodes, dropout_seed, dropout_offset};
   for (std::size_t of = 0; of < kGraphOut; ++of)
@@ -223,8 +324,6 @@ Outputs GraphProblem::run(const Context& context, const Graph& graph) {
 Outputs GraphProblem::run(const Context& context, const GraphForm& handed_in) {
   return run(context, make_graph(context, edges, handed_in));
 }
-
-Outputs GraphProblem::run(const char* isa) { return run(make_context(isa)); }
 
 const void* GraphProblem::move_data_into_out() {
   const Index width = value_features_of(desc);
@@ -291,6 +390,93 @@ std::string line_of(const GraphProblem& p) {
     line << " (" << s[0] << "," << s[1] << "," << s[2] << "," << s[3] << ")";
   }
   return line.str();
+}
+
+LaidOutGradients<kGraphGradients> laid_out(heed_graph_attention_backward_desc& d,
+                                           const EdgeList& edges) {
+  const heed_graph_attention_desc& a = *d.attention;
+  const auto rows = [&](heed_layout& layout, std::size_t of, Use use) {
+    Axes shape = shape_of(a, edges, of);
+    if (of == kGraphEdgeBias && shares_bias(a)) shape[1] = 1;
+    return LaidOut(layout, shape, real_dtype(a), use, true).without(0);
+  };
+  LaidOutGradients<kGraphGradients> all = {rows(d.grad_out, kGraphOut, Use::kRead),
+                                           rows(d.grad_lse, kGraphLse, Use::kRead)};
+  const auto of_rows = [&](std::size_t of, heed_layout& layout) {
+    if (has(a, of)) all.of[of] = rows(layout, of, Use::kWritten);
+  };
+  of_rows(kGraphQuery, d.grad_query);
+  of_rows(kGraphKey, d.grad_key);
+  of_rows(kGraphValue, d.grad_value);
+  of_rows(kGraphData, d.grad_data);
+  of_rows(kGraphEdgeData, d.grad_edge_data);
+  of_rows(kGraphEdgeBias, d.grad_edge_bias);
+  const auto of_matrix = [&](std::size_t of, heed_matrix_layout& layout) {
+    if (has(a, of)) all.of[of] = laid_out(layout, a, edges, of, Use::kWritten);
+  };
+  of_matrix(kGraphWQuery, d.grad_w_query);
+  of_matrix(kGraphWKey, d.grad_w_key);
+  of_matrix(kGraphWValue, d.grad_w_value);
+  of_matrix(kGraphWEdgeKey, d.grad_w_edge_key);
+  of_matrix(kGraphWEdgeValue, d.grad_w_edge_value);
+  for (const std::size_t of :
+       {kGraphBQuery, kGraphBKey, kGraphBValue, kGraphHeadWeights, kGraphScoreWeights})
+    if (has(a, of))
+      all.of[of] = LaidOut(shape_of(a, edges, of)[3], nullptr, real_dtype(a), Use::kWritten);
+  return all;
+}
+
+GraphBackwardProblem::GraphBackwardProblem(GraphProblem problem, std::uint64_t seed,
+                                           const Form& of_out)
+    : GraphBackwardProblem(std::move(problem), HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT) {
+  give_grad_out(seed, of_out);
+}
+
+GraphBackwardProblem::GraphBackwardProblem(GraphProblem problem,
+                                           const heed_graph_attention_backward_desc& desc)
+    : GradientProblem(desc), forward(as_it_is(std::move(problem))) {}
+
+LaidOutGradients<kGraphGradients> GraphBackwardProblem::laid_out() {
+  desc();
+  return heed_test::laid_out(desc_, forward.edges);
+}
+
+const heed_graph_attention_backward_desc& GraphBackwardProblem::desc() {
+  desc_.attention = &forward.desc;
+  return desc_;
+}
+
+heed_graph_attention_backward_args GraphBackwardProblem::args() {
+  BackwardArgs args = HEED_GRAPH_ATTENTION_BACKWARD_ARGS_INIT;
+  forward_args_ = forward.args();
+  args.attention = &forward_args_;
+  give(args,
+       {&BackwardArgs::grad_query, &BackwardArgs::grad_key, &BackwardArgs::grad_value,
+        &BackwardArgs::grad_data, &BackwardArgs::grad_w_query, &BackwardArgs::grad_w_key,
+        &BackwardArgs::grad_w_value, &BackwardArgs::grad_b_query, &BackwardArgs::grad_b_key,
+        &BackwardArgs::grad_b_value, &BackwardArgs::grad_edge_data, &BackwardArgs::grad_w_edge_key,
+        &BackwardArgs::grad_w_edge_value, &BackwardArgs::grad_edge_bias,
+        &BackwardArgs::grad_head_weights, &BackwardArgs::grad_score_weights});
+  return args;
+}
+
+ExpectedGraphGradients GraphBackwardProblem::expected() {
+  begin();
+  return expect_gradients({forward.given(), given()});
+}
+
+GraphGradients GraphBackwardProblem::run(const Context& context, const Graph& graph) {
+  begin();
+  const Outputs of_attention = forward.outputs();
+  run_plan(make_plan(context, graph, desc()), args());
+  if (!same_bits(forward.outputs(), of_attention))
+    throw std::runtime_error("wrote an output of attention");
+  return got();
+}
+
+GraphGradients GraphBackwardProblem::run(const Context& context, GraphForm form) {
+  form.reverse = true;
+  return run(context, make_graph(context, forward.edges, form));
 }
 
 }  // namespace heed_test

@@ -1,5 +1,6 @@
-// Attention over a graph: its descriptor, the memory that the layouts of that reach, and the one
-// line that describes it.
+// Graphs of the C API from C++, and the edge lists that tests make them of; attention over a graph:
+// its descriptor, the memory that the layouts of that reach, its gradients, and the one line that
+// describes each.
 #pragma once
 
 #include <array>
@@ -12,11 +13,58 @@
 
 #include "api/heed.h"
 #include "tests/oracle/graph.hpp"
-#include "tests/oracle/graph_backward.hpp"
 #include "tests/problem/attention.hpp"
-#include "tests/support/graphs.hpp"
+#include "tests/problem/gradients.hpp"
+#include "tests/support/calls.hpp"
+#include "tests/support/random.hpp"
 
 namespace heed_test {
+
+// ---- Graphs ----
+
+/// How a graph is handed in.
+struct GraphForm {
+  bool rows = false;  ///< by offsets: needs edges in order of their destinations
+  std::uint32_t index_type = HEED_INDEX_DEFAULT;
+  bool reverse = false;  ///< with edges sorted by source too
+};
+
+/// The arrays that a descriptor of a graph points at.
+struct GraphArrays {
+  GraphArrays(const EdgeList& edges, const GraphForm& form);
+  /// Valid until anything is changed.
+  heed_graph_desc desc();
+
+  std::vector<std::int64_t> sources, ends;  ///< ends: offsets of rows, or destinations
+
+ private:
+  heed_graph_desc desc_ = HEED_GRAPH_DESC_INIT;
+  bool rows_;
+  std::vector<std::int32_t> narrow_sources_, narrow_ends_;
+};
+
+Graph make_graph(const Context& context, const EdgeList& edges, const GraphForm& form = {});
+
+// ---- Edge lists ----
+
+/// Element i of the result is edge order[i].
+EdgeList reordered(const EdgeList& edges, const std::vector<std::size_t>& order);
+
+/// 0 to n - 1 in a random order (Fisher and Yates).
+std::vector<std::size_t> random_order(std::size_t n, Random& random);
+
+/// As rows of a graph must be.
+EdgeList by_destination(const EdgeList& edges);
+
+EdgeList random_edges(Index nodes, Index edges, std::uint64_t seed);
+
+/// Every node attends to every node, itself included.
+EdgeList complete_graph(Index nodes);
+
+/// Every node has an edge to node `hub`, some many; and a few edges end elsewhere.
+EdgeList hub_graph(Index nodes, Index edges, Index hub, std::uint64_t seed);
+
+// ---- Attention over them ----
 
 /// The tensors of a problem: inputs, which have gradients, then outputs.
 enum : std::size_t { kGraphOut = kGraphGradients, kGraphLse, kGraphWeights, kGraphTensors };
@@ -86,7 +134,7 @@ class GraphProblem {
 
   /// What the oracle gets, valid until the problem is changed; of the first nodes, 0: all.
   GraphGiven given(Index first_nodes = 0) const;
-  Expected expected();
+  Expected expected() const { return expect(given()); }
 
   /// What heed gets, except prepared matrices; valid until the problem is changed.
   heed_graph_attention_args args();
@@ -97,7 +145,7 @@ class GraphProblem {
   Outputs run(const Context& context, const Graph& graph);
   Outputs run(const Context& context, const GraphForm& handed_in);
   Outputs run(const Context& context) { return run(context, form); }
-  Outputs run(const char* isa);
+  Outputs run(const char* isa) { return run(make_context(isa)); }
 
   /// What outputs hold.
   Outputs outputs() const;
@@ -122,5 +170,51 @@ class GraphProblem {
 
 /// One line that identifies a problem but for its numbers.
 std::string line_of(const GraphProblem& p);
+
+/// The gradients that a run wrote; empty: not asked for.
+using GraphGradients = std::array<Numbers, kGraphGradients>;
+
+inline const char* name_of(GraphGradientOf gradient) { return graph_tensor(gradient).name; }
+
+/// The layouts of a descriptor, which points at its attention's: as the inputs, but that a bias
+/// which all heads share has one for all.
+LaidOutGradients<kGraphGradients> laid_out(heed_graph_attention_backward_desc& desc,
+                                           const EdgeList& edges);
+
+/// Matrices are as they are, not prepared.
+class GraphBackwardProblem final
+    : public GradientProblem<heed_graph_attention_backward_desc, heed_graph_attention_backward_args,
+                             GraphGradientOf, kGraphGradients> {
+ public:
+  explicit GraphBackwardProblem(GraphProblem problem, std::uint64_t seed = 1,
+                                const Form& of_out = {});
+  /// Of a valid descriptor, and of tensors that are yet to be drawn.
+  GraphBackwardProblem(GraphProblem problem, const heed_graph_attention_backward_desc& desc);
+
+  bool can_want(GraphGradientOf of) const override { return forward.at(of).has_value(); }
+
+  /// What heed gets; valid until the problem is changed.
+  heed_graph_attention_backward_args args();
+  const heed_graph_attention_backward_desc& desc();
+
+  ExpectedGraphGradients expected();
+
+  /// Everything that a run writes; throws if it writes anything else.
+  GraphGradients run(const Context& context, const Graph& graph);
+  GraphGradients run(const Context& context) { return run(context, forward.form); }
+  GraphGradients run(const Context& context, GraphForm form);
+
+  GraphProblem forward;
+
+ protected:
+  LaidOutGradients<kGraphGradients> laid_out() override;
+
+ private:
+  heed_graph_attention_args forward_args_{};
+};
+
+inline std::string line_of(const GraphBackwardProblem& p) {
+  return line_of(p.forward) + line_of_gradients(p);
+}
 
 }  // namespace heed_test

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/oracle/merge.hpp"
+#include "tests/oracle/dense.hpp"
 #include "tests/problem/laid_out.hpp"
 #include "tests/support/calls.hpp"
 

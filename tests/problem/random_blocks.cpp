@@ -1,6 +1,6 @@
-#include "tests/problem/random_blocks.hpp"
-
 #include <algorithm>
+
+#include "tests/problem/random_problems.hpp"
 
 namespace heed_test {
 namespace {

@@ -1,9 +1,8 @@
-#include "tests/problem/random_forms.hpp"
-
 #include <algorithm>
 #include <cmath>
 
-#include "tests/support/pages.hpp"
+#include "tests/problem/attention.hpp"
+#include "tests/problem/random_problems.hpp"
 
 namespace heed_test {
 namespace {

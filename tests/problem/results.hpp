@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/problem/block_backward.hpp"
-#include "tests/problem/graph_backward.hpp"
+#include "tests/problem/block.hpp"
+#include "tests/problem/graph_attention.hpp"
 #include "tests/problem/merge.hpp"
 #include "tests/problem/projection.hpp"
 

@@ -14,10 +14,8 @@
 #include <vector>
 
 #include "tests/problem/draw.hpp"
-#include "tests/problem/draw_graphs.hpp"
 #include "tests/problem/merge.hpp"
-#include "tests/problem/random_blocks.hpp"
-#include "tests/problem/random_forms.hpp"
+#include "tests/problem/random_problems.hpp"
 
 namespace nb = nanobind;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "api/heed.h"
+#include "tests/support/random.hpp"
 #include "tests/support/size.hpp"
 #include "tests/support/tensor.hpp"
 
@@ -132,6 +134,32 @@ struct Choices {
 };
 
 Context make_context(const char* isa, const Choices& choices = {});
+
+/// One context per instruction set, made once.
+class IsaContexts {
+ public:
+  explicit IsaContexts(const Choices& choices = {});
+  std::size_t size() const { return all_.size(); }
+  const Context& operator[](std::size_t i) const { return all_[i]; }
+  static const char* name(std::size_t i);
+
+ private:
+  std::vector<Context> all_;
+};
+
+/// Those of no special choice.
+const IsaContexts& plain_contexts();
+
+/// The contexts that runs choose from; they are made once.
+class Contexts {
+ public:
+  const Context& get(const char* isa, const Choices& choices);
+
+ private:
+  std::map<std::string, Context> all_;
+};
+
+Choices draw_choices(Random& random);
 
 /// A workspace full of NaN, so that whoever reads before writing spoils the result, with
 /// canaries after it.

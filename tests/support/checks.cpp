@@ -53,6 +53,36 @@ void each_common(const Results& a, const Results& b, Function&& function) {
 
 }  // namespace
 
+Problem filled(const Sizes& sizes, std::uint64_t seed, float amplitude) {
+  Problem problem(sizes);
+  problem.fill(seed, amplitude);
+  return problem;
+}
+
+void set_window(Problem& p, std::int64_t left, std::int64_t right, std::int64_t offset) {
+  p.desc.window = 1;
+  p.desc.window_left = left;
+  p.desc.window_right = right;
+  p.desc.alignment = HEED_ALIGNMENT_OFFSET;
+  p.desc.alignment_offset = offset;
+}
+
+void want_all(Problem& p, heed_weights_point point) {
+  if (p.desc.hard == 0) p.want_lse();
+  p.want_weights(point);
+  p.want_column_sums();
+}
+
+bool same_element(const Numbers& a, std::size_t i, const Numbers& b, std::size_t k) {
+  if (a.written(i) != b.written(k)) return false;
+  return a.bits[i] == b.bits[k] || (std::isnan(a[i]) && std::isnan(b[k]));
+}
+
+bool same_number(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return a == b && std::signbit(a) == std::signbit(b);
+}
+
 double check_elements(const std::string& what, const Numbers& got, const std::vector<Element>& want,
                       Unspecified unspecified) {
   const Comparison comparison = compare_elements(what, got, want, unspecified);
@@ -72,6 +102,14 @@ bool check_bits(const std::string& what, const Results& a, const Results& b) {
 
 bool check_same(const std::string& what, const Numbers& a, const Numbers& b) {
   return check_rounded(what, a, b, false);
+}
+
+bool check_same(const std::string& what, const Outputs& a, const Outputs& b) {
+  const bool results[] = {check_same(what + ", out", a.out, b.out),
+                          check_same(what + ", lse", a.lse, b.lse),
+                          check_same(what + ", weights", a.weights, b.weights),
+                          check_same(what + ", column sums", a.column_sums, b.column_sums)};
+  return results[0] && results[1] && results[2] && results[3];
 }
 
 bool check_same_numbers(const std::string& what, const Results& a, const Results& b) {

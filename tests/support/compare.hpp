@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/oracle/dense.hpp"
-#include "tests/problem/attention.hpp"
+#include "tests/support/tensor.hpp"
 
 namespace heed_test {
 

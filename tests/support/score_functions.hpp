@@ -76,7 +76,7 @@ struct ScoreFunction {
   ScoreModel derivative = nullptr;
 };
 
-using WideScore = Score<long double>;
+using WideScore = Bounded<long double>;
 
 /// A change whose derivative no error of a score moves.
 template <class Change>
@@ -102,8 +102,8 @@ struct Shift : SureSlope<Shift> {
   }
   static WideScore expect(const WideScore& s, const Place& at, long double unit) {
     const long double value = change(s.value, at);
-    if (std::isinf(value)) return {value, s.error};
-    return {value, s.error + unit * (std::fabs(value) + s.error)};
+    if (std::isinf(value)) return {value, s.bound};
+    return {value, s.bound + unit * (std::fabs(value) + s.bound)};
   }
 };
 
@@ -120,7 +120,7 @@ struct Halve : SureSlope<Halve> {
     return halves(at) ? static_cast<Real>(0.5) : 1;
   }
   static WideScore expect(const WideScore& s, const Place& at, long double) {
-    return halves(at) ? WideScore{s.value / 2, s.error / 2 + 0x1p-150L} : s;
+    return halves(at) ? WideScore{s.value / 2, s.bound / 2 + 0x1p-150L} : s;
   }
 };
 
@@ -136,10 +136,10 @@ struct Ceiling {
     return s > static_cast<Real>(1.5) ? 0 : 1;
   }
   static WideScore expect(const WideScore& s, const Place& at, long double) {
-    return {change(s.value, at), s.value - s.error > 1.5L ? 0 : s.error};
+    return {change(s.value, at), s.value - s.bound > 1.5L ? 0 : s.bound};
   }
   static WideScore expect_slope(const WideScore& s, const Place& at, long double) {
-    if (std::fabs(s.value - 1.5L) <= s.error && s.error > 0) return {0.5L, 0.5L};  // either of them
+    if (std::fabs(s.value - 1.5L) <= s.bound && s.bound > 0) return {0.5L, 0.5L};  // either of them
     return {slope(s.value, at), 0};
   }
 };
@@ -157,7 +157,7 @@ struct Hide : SureSlope<Hide> {
     return hides(at) ? 0 : 1;
   }
   static WideScore expect(const WideScore& s, const Place& at, long double) {
-    return {change(s.value, at), hides(at) ? 0 : s.error};
+    return {change(s.value, at), hides(at) ? 0 : s.bound};
   }
 };
 
@@ -175,7 +175,7 @@ struct Bend {
   static WideScore expect(const WideScore& s, const Place& at, long double unit) {
     const long double value = change(s.value, at);
     if (!std::isfinite(value)) return {value, 0};
-    const long double moved = s.error * (1 + (2 * std::fabs(s.value) + s.error) / 16);
+    const long double moved = s.bound * (1 + (2 * std::fabs(s.value) + s.bound) / 16);
     // The sizes of all on the way.
     const long double size = std::fabs(s.value) + s.value * s.value / 16 + moved;
     return {value, moved + 3 * unit * (1 + unit) * size + 0x1p-150L};
@@ -183,7 +183,7 @@ struct Bend {
   static WideScore expect_slope(const WideScore& s, const Place& at, long double unit) {
     const long double value = slope(s.value, at);
     if (!std::isfinite(value)) return {value, 0};
-    return {value, s.error / 8 + unit * (std::fabs(value) + s.error / 8) + 0x1p-150L};
+    return {value, s.bound / 8 + unit * (std::fabs(value) + s.bound / 8) + 0x1p-150L};
   }
 };
 
