@@ -117,10 +117,9 @@ const Context& fuzz_context() {
     options.executor_name = "serial";
     options.allocator = &allocator;
     options.tile_q = options.tile_kv = 1;  // as many tiles as small problems can have
-    heed_context* made = nullptr;
-    require_ok(heed_context_create(&options, &made));
+    Context made = create<heed_context>(&options);
     set_stale_message();
-    return Context(made);
+    return made;
   }();
   return context;
 }

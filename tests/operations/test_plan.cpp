@@ -184,13 +184,19 @@ TEST_CASE("few rows for each key head are decoded, sequence by sequence", "[plan
   }
 }
 
-TEST_CASE("decoding has a task for every chunk of keys", "[plan]") {
+TEST_CASE("decoding has a task for every chunk of keys, and keeps a row's sums of each", "[plan]") {
   for (const Table<float>* const isa : usable_isas()) {
+    const Context context = make_context(isa->isa);
     heed_attention_desc desc = desc_of(1, 2 * heed::kDecodeChunk + 1, 64, 64);
     desc.batch = 3;
     desc.query_heads = desc.key_heads = 5;
+    const auto workspace = [&](Index chunks) {
+      return workspace_of(context, 1, chunks * heed::kDecodeChunk, 64, 80);
+    };
     INFO(isa->isa);
-    CHECK(describe(make_context(isa->isa), desc).tasks == 3 * 5 * 3);
+    CHECK(describe(context, desc).tasks == 3 * 5 * 3);
+    CHECK(workspace(9) - workspace(8) == (80 + 2) * sizeof(float));
+    CHECK(workspace(1000) - workspace(999) == (80 + 2) * sizeof(float));
   }
 }
 
@@ -235,18 +241,6 @@ TEST_CASE("weights of all rows are kept in 4 MiB and some, or computed again", "
       // How the softmax of 1000 rows ended.
       CHECK(static_cast<Index>(workspace(context, keys, HEED_WEIGHTS_MASKED)) - none <= 8064);
     }
-  }
-}
-
-TEST_CASE("the workspace of decoding grows by a row's sums for every chunk of keys", "[plan]") {
-  for (const Table<float>* const isa : usable_isas()) {
-    const Context context = make_context(isa->isa);
-    const auto workspace = [&](Index chunks) {
-      return workspace_of(context, 1, chunks * heed::kDecodeChunk, 64, 80);
-    };
-    INFO(isa->isa);
-    CHECK(workspace(9) - workspace(8) == (80 + 2) * sizeof(float));
-    CHECK(workspace(1000) - workspace(999) == (80 + 2) * sizeof(float));
   }
 }
 

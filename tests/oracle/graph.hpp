@@ -1,11 +1,8 @@
 // The oracle of attention over graphs and of its gradients: straight loops in a wider type than
 // heed computes in, and for every element of every output how far from it heed's result may be.
 //
-//   oracle/graph_row.hpp     one node and head, and what edges add
-//   oracle/graph_steps.hpp   projections, heads that become one, and several steps
-//
-// The residual is one more sum. The data of the next step is what out holds, or would: rounded to
-// its type.
+// One node and head, and what edges add, are in oracle/graph_row.hpp. The residual is one more sum.
+// The data of the next step is what out holds, or would: rounded to its type.
 //
 // Gradients are computed analytically: weights come from the log-sum-exp (graph_row.hpp),
 // everything else is made of products and sums of bounded numbers (bounded.hpp), in any order.

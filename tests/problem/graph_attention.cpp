@@ -346,10 +346,8 @@ std::vector<Weights> GraphProblem::prepare(const Context& context, Args& a) cons
     d.out = at(kGraphWQuery + i)->shape()[3];
     d.layout = desc.*w.matrix;
     d.bias_dtype = desc.bias_dtype;
-    heed_weights* made = nullptr;
-    require_ok(heed_weights_create(context.get(), &d, a.*w.input, a.*b.input, &made));
-    all.emplace_back(made);
-    a.*kPrepared[i] = made;
+    all.push_back(create<heed_weights>(context.get(), &d, a.*w.input, a.*b.input));
+    a.*kPrepared[i] = all.back().get();
     a.*w.input = a.*b.input = nullptr;
   }
   return all;

@@ -57,12 +57,11 @@ Weights WeightMatrix::prepare(const Context& context) const {
   desc.out = out();
   desc.layout = layout_;
   desc.bias_dtype = bias_dtype_;
-  heed_weights* weights = nullptr;
-  require_ok(heed_weights_create(context.get(), &desc, gone.tensor.data(),
-                                 bias ? gone.bias->data() : nullptr, &weights));
+  const void* const of_bias = bias ? gone.bias->data() : nullptr;
+  Weights weights = create<heed_weights>(context.get(), &desc, gone.tensor.data(), of_bias);
   gone.tensor.clear();
   if (bias) gone.bias->clear();
-  return Weights(weights);
+  return weights;
 }
 
 // ---- Products with rows ----
