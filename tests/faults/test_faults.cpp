@@ -3,16 +3,21 @@
 // outputs, leaves no memory behind, and works again afterwards.
 //
 //   test_faults [EXECUTOR]      all of them unless named
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/faults/children.hpp"
 #include "tests/faults/entries.hpp"
-#include "tests/faults/interposed.hpp"
 #include "tests/support/allocator.hpp"
 
 #if defined(HEED_WITH_TBB)
@@ -21,6 +26,152 @@
 #endif
 
 using namespace heed_test;
+
+// ---- This program's own malloc, operator new and pthread_create ---------------------------------
+//
+// They come before those of the system, so that tests can count requests and refuse them. Needs
+// glibc, which exports its allocator under second names, and no sanitizer, which would replace
+// malloc too.
+
+extern "C" {
+void* __libc_malloc(std::size_t size);
+void* __libc_calloc(std::size_t count, std::size_t size);
+void* __libc_realloc(void* memory, std::size_t size);
+void* __libc_memalign(std::size_t alignment, std::size_t size);
+void __libc_free(void* memory);
+}
+
+namespace {
+
+enum class Resource {
+  kNone,
+  kNew,           ///< operator new, which throws
+  kMalloc,        ///< malloc and its relatives, operator new included
+  kThread,        ///< pthread_create
+  kThreadsAtOnce  ///< pthread_create where that many of its threads live already
+};
+
+std::atomic<Resource> armed{Resource::kNone};
+std::atomic<std::int64_t> left{0};  ///< requests until the one to refuse
+std::atomic<bool> hit{false};
+
+std::atomic<std::uint64_t> memory_requests{0};  ///< to malloc, its relatives and free
+std::atomic<std::int64_t> live_blocks{0};  ///< of memory that were requested and not given back
+std::atomic<std::int64_t> threads_alive{0};
+
+/// Counts a request, and what came of it.
+void* counted(void* memory) {
+  memory_requests.fetch_add(1, std::memory_order_relaxed);
+  if (memory != nullptr) live_blocks.fetch_add(1, std::memory_order_relaxed);
+  return memory;
+}
+
+void* no_memory() {
+  errno = ENOMEM;
+  return counted(nullptr);
+}
+
+/// What a thread was created for. Many more than are alive at once, so that none is reused early.
+struct Start {
+  void* (*function)(void*);
+  void* argument;
+};
+Start starts[4096];
+std::atomic<std::uint32_t> next_start{0};
+
+void* run_thread(void* start) {
+  const Start given = *static_cast<Start*>(start);
+  void* const result = given.function(given.argument);
+  threads_alive.fetch_sub(1);
+  return result;
+}
+
+/// Refuses the nth request for `what` from now on, counted from 1; of kThreadsAtOnce every one that
+/// would be the nth thread alive.
+void refuse(Resource what, std::int64_t nth) {
+  left = nth;
+  hit = false;
+  armed = what;
+}
+
+/// Refuses nothing from now on; whether anything was refused.
+bool stop_refusing() {
+  armed = Resource::kNone;
+  return hit;
+}
+
+/// Whether this request is the one to refuse.
+bool refused(Resource what) {
+  if (armed.load(std::memory_order_relaxed) != what) return false;
+  const bool now =
+      what == Resource::kThreadsAtOnce ? threads_alive >= left : left.fetch_sub(1) == 1;
+  if (now) hit = true;
+  return now;
+}
+
+}  // namespace
+
+extern "C" {
+void* malloc(std::size_t size) {
+  return refused(Resource::kMalloc) ? no_memory() : counted(__libc_malloc(size));
+}
+void* calloc(std::size_t items, std::size_t size) {
+  return refused(Resource::kMalloc) ? no_memory() : counted(__libc_calloc(items, size));
+}
+void* realloc(void* memory, std::size_t size) {
+  if (refused(Resource::kMalloc)) return no_memory();
+  void* const moved = counted(__libc_realloc(memory, size));
+  if (memory != nullptr && (moved != nullptr || size == 0))
+    live_blocks.fetch_sub(1, std::memory_order_relaxed);
+  return moved;
+}
+void* memalign(std::size_t alignment, std::size_t size) {
+  return refused(Resource::kMalloc) ? no_memory() : counted(__libc_memalign(alignment, size));
+}
+void* aligned_alloc(std::size_t alignment, std::size_t size) { return memalign(alignment, size); }
+int posix_memalign(void** memory, std::size_t alignment, std::size_t size) {
+  *memory = memalign(alignment, size);
+  return *memory == nullptr ? ENOMEM : 0;
+}
+void free(void* memory) {
+  if (memory == nullptr) return;
+  memory_requests.fetch_add(1, std::memory_order_relaxed);
+  live_blocks.fetch_sub(1, std::memory_order_relaxed);
+  __libc_free(memory);
+}
+
+[[gnu::visibility("default")]] int pthread_create(pthread_t* thread,
+                                                  const pthread_attr_t* attributes,
+                                                  void* (*function)(void*), void* argument) {
+  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  static const Create create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+  if (refused(Resource::kThread) || refused(Resource::kThreadsAtOnce)) return EAGAIN;
+  Start& start = starts[next_start++ % 4096];
+  start = {function, argument};
+  ++threads_alive;
+  const int failed = create(thread, attributes, run_thread, &start);
+  if (failed != 0) --threads_alive;
+  return failed;
+}
+}
+
+void* operator new(std::size_t size) {
+  void* const memory = refused(Resource::kNew) ? nullptr : std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  void* const memory =
+      refused(Resource::kNew) ? nullptr : memalign(static_cast<std::size_t>(alignment), size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+// ---- Tests -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -99,12 +250,12 @@ int fault_warm(const Entry& entry, const Executor& executor, const Kind& kind) {
     if (!sound(call(entry, scene), kind, scene, good)) return kWrong;
   for (std::int64_t n = 1;; ++n) {
     const std::size_t live = memory.live();
-    const std::int64_t blocks = live_blocks();
+    const std::int64_t blocks = live_blocks;
     refuse(kind.resource, n);
     const heed_status status = call(entry, scene);
     const bool asked = stop_refusing();
     if (!sound(status, kind, scene, good)) return kWrong;
-    if (memory.live() != live || (!executor.keeps_memory && live_blocks() != blocks)) {
+    if (memory.live() != live || (!executor.keeps_memory && live_blocks != blocks)) {
       (void)std::fprintf(stderr, "request %lld: memory stays behind", static_cast<long long>(n));
       return kWrong;
     }
@@ -211,14 +362,14 @@ void test_runs(const Executor& executor) {
       const auto problem = kind.problem();
       api_test::Object plan;
       if (!problem->prepare_and_create(context, plan)) return fail(where, heed_last_error());
-      const api_test::Workspace workspace(problem->workspace(plan));
+      const api_test::Workspace workspace(problem->describe(plan).workspace_bytes);
       std::uint64_t before = 0;
       for (int n = 0; n < 4; ++n) {
         if (problem->run(plan, workspace.get(), workspace.bytes()) != HEED_STATUS_OK)
           fail(where, heed_last_error());
-        if (n == 0) before = memory_requests();
+        if (n == 0) before = memory_requests;
       }
-      if (before == 0 || memory_requests() != before) fail(where, "asks for memory");
+      if (before == 0 || memory_requests != before) fail(where, "asks for memory");
     }
   }
 }
