@@ -2,7 +2,7 @@
 // by side, with every option, whatever the pages they lie in and the portions they came in.
 #include <algorithm>
 
-#include "tests/cache/held.hpp"
+#include "tests/cache/calls.hpp"
 #include "tests/problem/attention.hpp"
 #include "tests/problem/random_problems.hpp"
 #include "tests/support/checks.hpp"

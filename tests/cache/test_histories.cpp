@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tests/cache/held.hpp"
+#include "tests/cache/calls.hpp"
 #include "tests/support/checks.hpp"
 
 using namespace heed_test;
@@ -16,10 +16,120 @@ std::size_t histories() {
   return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : count(400);
 }
 
+/// A cache, and the rows that its sequences should have.
+struct Held {
+  struct Sequence {
+    heed_sequence id;
+    std::vector<std::vector<double>> keys;  ///< given, of each layer, [row][head][feature]
+    std::vector<std::vector<double>> values;
+  };
+
+  Index rows(const Sequence& s, Index layer) const {
+    return static_cast<Index>(s.keys[static_cast<std::size_t>(layer)].size()) /
+           (desc.key_heads * desc.features);
+  }
+
+  void create() {
+    Sequence made;
+    require_ok(heed_cache_sequence_create(cache.get(), &made.id));
+    made.keys.resize(static_cast<std::size_t>(desc.layers));
+    made.values.resize(static_cast<std::size_t>(desc.layers));
+    sequences.push_back(made);
+  }
+
+  void fork(std::size_t i) {
+    Sequence made = sequences[i];
+    require_ok(heed_cache_fork(cache.get(), sequences[i].id, &made.id));
+    sequences.push_back(made);
+  }
+
+  void free(std::size_t i) {
+    require_ok(heed_cache_free(cache.get(), sequences[i].id));
+    sequences.erase(sequences.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+
+  void truncate(std::size_t i, Index length) {
+    require_ok(heed_cache_truncate(cache.get(), sequences[i].id, length));
+    const auto resize = [&](std::vector<double>& all, Index features) {
+      all.resize(static_cast<std::size_t>(length * desc.key_heads * features));
+    };
+    for (auto& keys : sequences[i].keys) resize(keys, desc.features);
+    for (auto& values : sequences[i].values) resize(values, desc.value_features);
+  }
+
+  /// Appends random rows; false: the cache has no room.
+  bool append(std::size_t i, Index layer, Index rows, Random& random) {
+    const auto draw = [&](Index features) {
+      const auto dtype =
+          random.pick<std::uint32_t>({HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16});
+      const auto arrangement =
+          static_cast<Arrangement>(random.integer(1, static_cast<Index>(Arrangement::kCount) - 1));
+      Tensor tensor = placed({1, desc.key_heads, rows, features}, arrangement, dtype, 0);
+      tensor.fill([&] { return random.normal(); });
+      return tensor;
+    };
+    const Tensor key = draw(desc.features);
+    const Tensor value = draw(desc.value_features);
+    const heed_status status =
+        heed_test::append(cache, sequences[i].id, {layer}, key, value, 0, 0, rows);
+    if (status == HEED_STATUS_OUT_OF_MEMORY) return false;
+    require_ok(status);
+    const auto hold = [&](std::vector<double>& all, const Tensor& given) {
+      for (Index row = 0; row < rows; ++row)
+        for (Index head = 0; head < desc.key_heads; ++head)
+          for (Index x = 0; x < given.shape()[3]; ++x) all.push_back(given.get({0, head, row, x}));
+    };
+    hold(sequences[i].keys[static_cast<std::size_t>(layer)], key);
+    hold(sequences[i].values[static_cast<std::size_t>(layer)], value);
+    return true;
+  }
+
+  /// Random queries, `query_length` for each of some sequences, over what they should hold.
+  Problem problem(const std::vector<std::size_t>& of, Index layer, Index query_length,
+                  Index query_heads, Random& random) const {
+    Index longest = 0;
+    std::vector<std::int32_t> lengths;
+    for (const std::size_t i : of) {
+      lengths.push_back(static_cast<std::int32_t>(rows(sequences[i], layer)));
+      longest = std::max<Index>(longest, lengths.back());
+    }
+    Sizes sizes = {query_length,
+                   longest,
+                   desc.features,
+                   desc.value_features,
+                   static_cast<Index>(of.size()),
+                   query_heads,
+                   desc.key_heads};
+    sizes.causal = HEED_CAUSAL_BOTTOM_RIGHT;
+    Problem p(sizes);
+    p.query.fill([&] { return random.normal(); });
+    p.key_lengths = lengths;
+    const auto hold = [&](Tensor Problem::*tensor,
+                          std::vector<std::vector<double>> Sequence::*numbers) {
+      Tensor given = p.*tensor;
+      given.fill([&](const Axes& at) {
+        const auto b = static_cast<std::size_t>(at[0]);
+        if (at[2] >= lengths[b]) return 0.0;
+        const auto& all = (sequences[of[b]].*numbers)[static_cast<std::size_t>(layer)];
+        const Index place = (at[2] * desc.key_heads + at[1]) * given.shape()[3] + at[3];
+        return all[static_cast<std::size_t>(place)];
+      });
+      store(p, tensor, given, desc);
+    };
+    hold(&Problem::key, &Sequence::keys);
+    hold(&Problem::value, &Sequence::values);
+    return p;
+  }
+
+  heed_cache_desc desc;
+  Cache cache;
+  std::vector<Sequence> sequences = {};
+};
+
 class History {
  public:
   History(const Context& context, std::uint64_t seed)
-      : context_(context), random_(seed), held_(context, draw_desc()) {
+      : context_(context), random_(seed), held_(begun()) {
     for (Index i = random_.integer(1, 3); i-- > 0;) held_.create();
   }
 
@@ -37,6 +147,11 @@ class History {
   }
 
  private:
+  Held begun() {
+    const heed_cache_desc desc = draw_desc();
+    return {desc, make_cache(context_, desc)};
+  }
+
   heed_cache_desc draw_desc() {
     heed_cache_desc desc = HEED_CACHE_DESC_INIT;
     desc.dtype = draw_stored(random_);
@@ -138,7 +253,9 @@ class History {
     const Index layer = random_.integer(0, held_.desc.layers - 1);
     const Index query_heads = held_.desc.key_heads * random_.integer(1, 2);
     Problem p = held_.problem(of, layer, random_.integer(1, 3), query_heads, random_);
-    check_same(line_of(p), attend(held_.cache, p, held_.ids(of), {layer}), p.run_all(context_));
+    std::vector<heed_sequence> ids;
+    for (const std::size_t i : of) ids.push_back(held_.sequences[i].id);
+    check_same(line_of(p), attend(held_.cache, p, ids, {layer}), p.run_all(context_));
   }
 
   const Context& context_;

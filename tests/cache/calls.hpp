@@ -1,4 +1,4 @@
-// Caches beside what they should hold.
+// What tests do to caches, and what caches make of it.
 #pragma once
 
 #include <cstdint>
@@ -31,34 +31,5 @@ void store(Problem& p, Tensor Problem::*rows, const Tensor& given, const heed_ca
 /// What a cache makes of a problem whose keys and values its sequences hold.
 Outputs attend(const Cache& cache, Problem& p, const std::vector<heed_sequence>& sequences,
                const Call& call);
-
-/// A cache, and the rows that its sequences should have.
-class Held {
- public:
-  Held(const Context& context, const heed_cache_desc& desc);
-
-  struct Sequence {
-    heed_sequence id;
-    std::vector<std::vector<double>> keys;  ///< given, of each layer, [row][head][feature]
-    std::vector<std::vector<double>> values;
-  };
-
-  Index rows(const Sequence& s, Index layer) const;
-  void create();
-  void fork(std::size_t i);
-  void free(std::size_t i);
-  void truncate(std::size_t i, Index length);
-  /// Appends random rows; false: the cache has no room.
-  bool append(std::size_t i, Index layer, Index rows, Random& random);
-
-  /// Random queries, `query_length` for each of some sequences, over what they should hold.
-  Problem problem(const std::vector<std::size_t>& of, Index layer, Index query_length,
-                  Index query_heads, Random& random) const;
-  std::vector<heed_sequence> ids(const std::vector<std::size_t>& of) const;
-
-  heed_cache_desc desc;
-  Cache cache;
-  std::vector<Sequence> sequences;
-};
 
 }  // namespace heed_test
