@@ -52,18 +52,24 @@ std::size_t workspace_of_block(const Context& context, Index length, Index batch
   return describe(make_plan(context, desc)).workspace_bytes;
 }
 
-/// Of attention over a graph, and how many heads' edges it has.
+/// Of attention over a graph, or of its gradients, and how many heads' edges it has.
 struct GraphMemory {
   heed_graph_attention_info info;
   std::size_t edges;
 };
-GraphMemory memory_over(const EdgeList& edges, Index heads, Index features) {
+GraphMemory memory_over(const EdgeList& edges, Index heads, Index features,
+                        bool gradients = false) {
   const Context context = make_context(isa_names().back());
-  const Graph graph = make_graph(context, edges);
+  GraphForm form;
+  form.reverse = gradients;
+  const Graph graph = make_graph(context, edges, form);
   heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
   desc.heads = heads;
   desc.features = features;
-  return {describe(make_plan(context, graph, desc)),
+  heed_graph_attention_backward_desc backward = HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT;
+  backward.attention = &desc;
+  return {gradients ? describe(make_plan(context, graph, backward))
+                    : describe(make_plan(context, graph, desc)),
           static_cast<std::size_t>(describe(graph).edges * heads)};
 }
 
@@ -373,6 +379,23 @@ TEST_CASE("the workspace of graphs grows with threads and features, not with edg
     bytes.push_back(memory.info.workspace_bytes);
   }
   CHECK(bytes[0] == bytes[1]);
+}
+
+/// A log-sum-exp, what it lacks and a delta for every node and head; nothing for edges, whose
+/// number is told apart from that of nodes.
+TEST_CASE("gradients over a graph take three numbers for a node and head, and none for an edge",
+          "[plan][backward]") {
+  constexpr Index kHeads = 4, kNodes = 4000, kNumber = sizeof(float);
+  const auto bytes_of = [&](Index nodes, Index degree) {
+    EdgeList edges{nodes, {}, {}, false};
+    for (Index n = 0; n < nodes; ++n)
+      for (Index e = 0; e < degree; ++e) edges.add((n * 7 + e * 13) % nodes, n);
+    return static_cast<Index>(memory_over(edges, kHeads, 16, true).info.workspace_bytes);
+  };
+  const Index bytes = bytes_of(kNodes, 4);
+  CHECK(bytes_of(kNodes, 32) == bytes);
+  CHECK(bytes_of(2 * kNodes, 4) - bytes == 3 * kHeads * kNodes * kNumber);
+  CHECK(bytes - 3 * kHeads * kNodes * kNumber < 128 << 10);  // of one thread
 }
 
 TEST_CASE("a hub costs memory per piece, not per edge", "[plan]") {
