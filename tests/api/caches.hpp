@@ -1,6 +1,7 @@
 // Small caches with sequences in them, to append to, attend, save and load.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace api_test {
 
 using heed_test::Cache;
 using heed_test::make_cache;
+using heed_test::require_ok;
 using heed_test::saved;
 
 /// Two layers of two heads, keys of 6 features and values of 3, in eight pages of 16 rows.
@@ -26,15 +28,35 @@ inline heed_cache_desc small_cache(std::uint32_t dtype = HEED_DTYPE_F32) {
   return desc;
 }
 
-/// Two layers of two heads, keys of 4 features and values of 6, in three pages of 16 rows.
+/// The same with keys of 4 features and values of 6, in three pages.
 inline heed_cache_desc two_layers() {
-  heed_cache_desc desc = HEED_CACHE_DESC_INIT;
-  desc.layers = desc.key_heads = 2;
+  heed_cache_desc desc = small_cache();
   desc.features = 4;
   desc.value_features = 6;
-  desc.page_rows = 16;
-  desc.pages = desc.sequences = 3;
+  desc.pages = 3;
   return desc;
+}
+
+inline heed_sequence new_sequence(const Cache& cache) {
+  heed_sequence sequence = 0;
+  require_ok(heed_cache_sequence_create(cache.get(), &sequence));
+  return sequence;
+}
+
+/// Appends rows of these float32 numbers, in contiguous order, to a layer.
+inline void append(const Cache& cache, heed_sequence sequence, std::int64_t layer,
+                   std::int64_t rows, const std::vector<float>& key,
+                   const std::vector<float>& value) {
+  heed_cache_append_desc desc = HEED_CACHE_APPEND_DESC_INIT;
+  desc.layer = layer;
+  desc.rows = rows;
+  require_ok(heed_cache_append(cache.get(), sequence, &desc, key.data(), value.data()));
+}
+
+/// Pages used and shared, and sequences.
+inline std::vector<std::int64_t> state(const Cache& cache) {
+  const heed_cache_info info = heed_test::describe(cache);
+  return {info.pages_used, info.pages_shared, info.sequences};
 }
 
 /// With two sequences: of 20 rows and none, and of 5 rows in each layer.
@@ -42,22 +64,20 @@ class FilledCache {
  public:
   FilledCache(const Context& context, const heed_cache_desc& desc, bool with_rows = true)
       : cache_(make_cache(context, desc)) {
-    for (heed_sequence& sequence : sequences)
-      heed_test::require_ok(heed_cache_sequence_create(get(), &sequence));
+    for (heed_sequence& sequence : sequences) sequence = new_sequence(cache_);
     if (with_rows) {
-      fill(sequences[0], 0, 20);
-      fill(sequences[1], 0, 5);
-      fill(sequences[1], 1, 5);
+      append(cache_, sequences[0], 0, 20, zeros_, zeros_);
+      append(cache_, sequences[1], 0, 5, zeros_, zeros_);
+      append(cache_, sequences[1], 1, 5, zeros_, zeros_);
     }
     before = state();
   }
   heed_cache* get() const { return cache_.get(); }
   const float* zeros() const { return zeros_.data(); }
 
-  /// Pages used and shared, sequences, and the length of every layer.
+  /// And the length of every layer.
   std::vector<std::int64_t> state() const {
-    const heed_cache_info info = heed_test::describe(cache_);
-    std::vector<std::int64_t> all = {info.pages_used, info.pages_shared, info.sequences};
+    std::vector<std::int64_t> all = api_test::state(cache_);
     for (const heed_sequence sequence : sequences)
       for (const std::int64_t layer : {0, 1}) {
         std::int64_t length = -1;
@@ -71,37 +91,16 @@ class FilledCache {
   std::vector<std::int64_t> before;
 
  private:
-  void fill(heed_sequence sequence, std::int64_t layer, std::int64_t rows) const {
-    heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
-    append.layer = layer;
-    append.rows = rows;
-    heed_test::require_ok(heed_cache_append(get(), sequence, &append, zeros(), zeros()));
-  }
-
   Cache cache_;
   std::vector<float> zeros_ = std::vector<float>(2048);
 };
 
-/// A call that must go well.
-inline void done(heed_status status) {
-  INFO(heed_last_error());
-  REQUIRE(status == HEED_STATUS_OK);
-}
-
-inline heed_sequence new_sequence(const Cache& cache) {
-  heed_sequence sequence = 0;
-  done(heed_cache_sequence_create(cache.get(), &sequence));
-  return sequence;
-}
-
-/// Appends rows of these float32 numbers, in contiguous order, to a layer.
-inline void append(const Cache& cache, heed_sequence sequence, std::int64_t layer,
-                   std::int64_t rows, const std::vector<float>& key,
-                   const std::vector<float>& value) {
-  heed_cache_append_desc desc = HEED_CACHE_APPEND_DESC_INIT;
-  desc.layer = layer;
-  desc.rows = rows;
-  done(heed_cache_append(cache.get(), sequence, &desc, key.data(), value.data()));
+/// As messages name a sequence.
+inline std::string name_of(heed_sequence sequence) {
+  char text[32];
+  (void)std::snprintf(text, sizeof text, "sequence 0x%llx",
+                      static_cast<unsigned long long>(sequence));
+  return text;
 }
 
 /// A sequence with so many random rows in every layer.
@@ -119,14 +118,8 @@ inline heed_sequence grown(const Cache& cache, const heed_cache_desc& desc, std:
 
 inline heed_sequence loaded(const Cache& cache, const std::string& bytes) {
   heed_sequence sequence = 0;
-  done(heed_cache_load(cache.get(), bytes.data(), bytes.size(), &sequence));
+  require_ok(heed_cache_load(cache.get(), bytes.data(), bytes.size(), &sequence));
   return sequence;
-}
-
-/// Pages and sequences in use.
-inline std::vector<std::int64_t> state(const Cache& cache) {
-  const heed_cache_info info = heed_test::describe(cache);
-  return {info.pages_used, info.pages_shared, info.sequences};
 }
 
 /// A load that is refused changes nothing: load(&sequence) is called.

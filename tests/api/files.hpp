@@ -1,4 +1,4 @@
-// Files that heed reads and writes.
+// Files that heed reads and writes, and what it prints, also in checked mode.
 #pragma once
 
 #include <unistd.h>
@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/api/support.hpp"
 
@@ -43,6 +44,57 @@ inline std::string drain(int descriptor, std::size_t portion = 1 << 16) {
     if (got == 0) return all;
     if (got > 0) all.append(some, 0, static_cast<std::size_t>(got));
   }
+}
+
+/// What is written to a file descriptor between construction and text().
+class Captured {
+ public:
+  explicit Captured(int descriptor) : descriptor_(descriptor) {
+    flush();
+    saved_ = dup(descriptor_);
+    REQUIRE(saved_ >= 0);
+    dup2(file_.get(), descriptor_);
+  }
+  ~Captured() { restore(); }
+  Captured(const Captured&) = delete;
+  Captured& operator=(const Captured&) = delete;
+
+  std::string text() {
+    restore();
+    file_.rewind();
+    return drain(file_.get());
+  }
+
+ private:
+  static void flush() {
+    (void)std::fflush(stdout);
+    (void)std::fflush(stderr);
+  }
+  void restore() {
+    if (saved_ < 0) return;
+    flush();
+    dup2(saved_, descriptor_);
+    close(saved_);
+    saved_ = -1;
+  }
+
+  int descriptor_;
+  File file_;
+  int saved_ = -1;
+};
+
+inline void check_contains(const std::string& text, const std::vector<std::string>& parts) {
+  CAPTURE(text);
+  for (const std::string& part : parts) {
+    CAPTURE(part);
+    CHECK(text.find(part) != std::string::npos);
+  }
+}
+
+inline Context checked_context(std::uint32_t check) {
+  heed_context_options options = serial_options();
+  options.check = check;
+  return make_context(&options);
 }
 
 }  // namespace api_test

@@ -6,6 +6,9 @@ namespace api_test {
 
 using heed_test::kByte;
 
+/// Of tensors that are not placed.
+constexpr std::size_t kOwnBytes = 8192;
+
 std::vector<std::string> split(const std::string& text, const std::string& separator) {
   std::vector<std::string> parts;
   for (std::size_t from = 0; from <= text.size();) {
@@ -119,20 +122,15 @@ Form::Form(const Operation& described, const std::string& changes) : of(describe
         pointer == nullptr ? &made.given : reinterpret_cast<const void**>(address(*pointer));
     *made.pointer = made.given;
   }
-  for (const bool lists : {false, true}) {  // sizes say how many elements there are
-    if (lists) apply("begin");
-    for (const Tensor& tensor : tensors()) {
-      if (lists) {
-        const bool mask = tensor.dtype == kByte;
-        *tensor.own =
-            tensor.content == Tensor::kGiven
-                ? *tensor.own
-                : Bytes(tensor.content == Tensor::kResult ? kPattern
-                                                          : static_cast<unsigned char>(mask));
-      } else if (tensor.content != Tensor::kGiven && !tensor.is_one_of(of.lacks)) {
-        tensor.point_at(tensor.own->at());
-      }
-    }
+  for (const Tensor& tensor : tensors())
+    if (tensor.content != Tensor::kGiven && !tensor.is_one_of(of.lacks))
+      tensor.point_at(own(tensor.name));
+  apply("begin");  // sizes say how many elements there are
+  for (const Tensor& tensor : tensors()) {
+    if (tensor.dtype == kByte) std::memset(own(tensor.name), 1, kOwnBytes);
+    if (tensor.content != Tensor::kResult) continue;
+    results_.push_back(tensor.name);
+    std::memset(own(tensor.name), kPattern, kOwnBytes);
   }
   if (of.start != nullptr) of.start(*this);
   apply(changes);
@@ -225,11 +223,11 @@ void Form::set_pointer(const Member& member, const Value& value) {
   if (value.text() == "NULL") pointer = nullptr;
   if (value.text() == "given") pointer = some;
   if (value.text() == "own")
-    pointer = has(member.name) ? struct_of(member.name).memory.get() : own(member.name).at();
+    pointer = has(member.name) ? struct_of(member.name).memory.get() : own(member.name);
   if (value.is_moved()) pointer = static_cast<const char*>(pointer) + value.whole();
   const std::vector<std::string> place = split(value.text(), "+");
   if (own_.count(place[0]) > 0)
-    pointer = own(place[0]).at(place.size() > 1 ? std::stoul(place[1]) : 0);
+    pointer = own(place[0]) + (place.size() > 1 ? std::stoul(place[1]) : 0);
   std::memcpy(address(member), &pointer, sizeof pointer);
   if (value.text() != "function") return;
   void (*const score)(void*, const heed_score_tile*) = [](void*, const heed_score_tile*) {};
@@ -268,33 +266,168 @@ Tensor Form::tensor(const std::string& name) {
   throw std::invalid_argument("there is no tensor " + name);
 }
 
-std::vector<Bytes> Form::outputs() {
-  std::vector<Bytes> all;
-  for (const Tensor& tensor : tensors())
-    if (tensor.content == Tensor::kResult) all.push_back(*tensor.own);
+std::vector<Tensor> Form::given_tensors() {
+  std::vector<Tensor> all;
+  for (Tensor tensor : tensors()) {
+    if (tensor.memory() == nullptr) continue;
+    const std::string within = ": args.";
+    while (tensor.name.find(within) != std::string::npos)
+      tensor.name.replace(tensor.name.find(within), within.size(), "->");
+    all.push_back(tensor);
+  }
   return all;
 }
 
-bool Form::untouched() {
-  const std::vector<Bytes> all = outputs();
-  return !made && std::all_of(all.begin(), all.end(),
-                              [](const Bytes& bytes) { return bytes.all_are(kPattern); });
+unsigned char* Form::own(const std::string& name) {
+  const auto [place, is_new] = own_.try_emplace(name, kByte, kOwnBytes, 0);
+  if (is_new) std::memset(place->second.data(), 0, kOwnBytes);
+  return place->second.data();
+}
+
+void Form::place(const Tensor& tensor) {
+  if (tensor.memory() == nullptr) return;
+  heed_test::Memory exact(kByte, tensor.bytes(), 0, heed_test::FencedTensors::fence());
+  if (tensor.content == Tensor::kGiven)
+    std::memcpy(exact.data(), tensor.memory(), tensor.bytes());
+  else if (tensor.content == Tensor::kResult)
+    std::memset(exact.data(), kPattern, tensor.bytes());
+  else
+    fill(tensor, exact.data(), ++placed_);
+  tensor.point_at(exact.data());
+  own_.insert_or_assign(tensor.name, std::move(exact));
+}
+
+void Form::place(bool prepared) {
+  for (const std::vector<Tensor>& all : {tensors(), edges_of(*this)})
+    for (const Tensor& tensor : all) place(tensor);
+  for (const Tensor& tensor : tensors()) {
+    if (!prepared || tensor.prepared == nullptr) continue;
+    std::string bias = tensor.name;
+    bias.replace(bias.rfind("w_"), 2, "b_");
+    const Tensor of_bias = this->tensor(bias);
+    to_prepare_.push_back({tensor, of_bias, tensor.memory(), of_bias.memory()});
+    tensor.point_at(nullptr);
+    of_bias.point_at(nullptr);
+  }
+  matrices.resize(to_prepare_.size());
+}
+
+std::vector<unsigned char> Form::outputs() const {
+  std::vector<unsigned char> all;
+  for (const std::string& name : results_) {
+    const heed_test::Memory& memory = own_.at(name);
+    all.insert(all.end(), memory.data(), memory.data() + memory.size());
+  }
+  return all;
+}
+
+bool Form::untouched() const {
+  const std::vector<unsigned char> all = outputs();
+  return !made &&
+         std::all_of(all.begin(), all.end(), [](unsigned char byte) { return byte == kPattern; });
 }
 
 void Form::forget_outputs() {
   made = false;
-  for (const Tensor& tensor : tensors())
-    if (tensor.content == Tensor::kResult) *tensor.own = Bytes(kPattern);
+  for (const std::string& name : results_) {
+    heed_test::Memory& memory = own_.at(name);
+    std::memset(memory.data(), kPattern, memory.size());
+  }
 }
 
-void Form::prepare(const Context& context) {
-  const auto& sizes = at<PreparedSizes>("prepared");
-  weights = prepared(context, sizes.in, sizes.out, static_cast<std::uint32_t>(sizes.arithmetic));
+heed_status Form::prepare(const Context& context) {
+  if (has("prepared")) {
+    const auto& sizes = at<PreparedSizes>("prepared");
+    weights = prepared(context, sizes.in, sizes.out, static_cast<std::uint32_t>(sizes.arithmetic));
+  }
+  heed_status status = make_graph(context, graph);
+  for (std::size_t i = 0; i < to_prepare_.size() && status == HEED_STATUS_OK; ++i)
+    status = prepare(to_prepare_[i], context, matrices[i]);
+  hand_in_matrices();
+  return status;
 }
 
-Graph Form::graph(const Context& context) {
-  if (!has("graph")) return nullptr;
-  return heed_test::create<heed_graph>(context.get(), &at<heed_graph_desc>("graph"));
+heed_status Form::prepare(const Matrix& m, const Context& context, Object& made_matrix) const {
+  const auto copied = [](const void* numbers, const Tensor& tensor) {
+    heed_test::Memory copy(kByte, tensor.bytes(), 0, heed_test::FencedTensors::fence());
+    std::memcpy(copy.data(), numbers, tensor.bytes());
+    return copy;
+  };
+  const heed_test::Memory matrix = copied(m.numbers, m.matrix);
+  const heed_test::Memory bias = copied(m.bias_numbers, m.bias);
+  heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
+  desc.in = m.matrix.axes[2];
+  desc.out = m.matrix.axes[3];
+  desc.layout = *static_cast<const heed_matrix_layout*>(m.matrix.at);
+  Weights prepared_matrix;
+  const heed_status status = make_object(prepared_matrix, [&](heed_weights** result) {
+    return heed_weights_create(context.get(), &desc, matrix.data(), bias.data(), result);
+  });
+  made_matrix = std::move(prepared_matrix);
+  return status;
+}
+
+heed_status Form::make_graph(const Context& context, Object& over) {
+  if (!has("graph")) return HEED_STATUS_OK;
+  Graph made_graph;
+  const heed_status status = make_object(made_graph, [&](heed_graph** result) {
+    return heed_graph_create(context.get(), &at<heed_graph_desc>("graph"), result);
+  });
+  over = std::move(made_graph);
+  return status;
+}
+
+Object Form::graph_of(const Context& context) {
+  Object over = graph;
+  if (over == nullptr) heed_test::require_ok(make_graph(context, over));
+  return over;
+}
+
+void Form::share(const Form& other) {
+  graph = other.graph;
+  matrices = other.matrices;
+  hand_in_matrices();
+}
+
+void Form::hand_in_matrices() {
+  for (std::size_t i = 0; i < to_prepare_.size(); ++i)
+    *to_prepare_[i].matrix.prepared = static_cast<heed_weights*>(matrices[i].get());
+}
+
+heed_status Form::create(const Context& context, Object& plan) {
+  std::vector<std::pair<const void**, const void*>> before;
+  std::vector<std::vector<unsigned char>> copies;
+  for (auto one = structs_.rbegin(); one != structs_.rend(); ++one) {  // from the inside
+    if (one->called.rfind("desc", 0) != 0 || *one->pointer == nullptr) continue;
+    before.emplace_back(one->pointer, *one->pointer);
+    const auto* const bytes = static_cast<const unsigned char*>(*one->pointer);
+    copies.emplace_back(bytes, bytes + size_of(one->schema));
+    *one->pointer = copies.back().data();
+  }
+  plan.reset();
+  void* made_plan = api_test::untouched<void>();
+  const Object over = graph_of(context);
+  forget_last_error();
+  heed_status status = of.planned->create(context.get(), static_cast<heed_graph*>(over.get()),
+                                          given("desc"), &made_plan);
+  for (const auto& [pointer, address] : before) *pointer = address;
+  for (std::vector<unsigned char>& copy : copies) std::fill(copy.begin(), copy.end(), 0xff);
+  if (status == HEED_STATUS_OK)
+    plan = Object(made_plan, of.planned->destroy);
+  else if (made_plan != api_test::untouched<void>())
+    status = HEED_STATUS_INTERNAL;
+  return status;
+}
+
+heed_status Form::run(const Object& plan) {
+  const Workspace workspace(describe(plan).workspace_bytes);
+  forget_last_error();
+  const heed_status status = run(plan, workspace.get(), workspace.bytes());
+  return workspace.intact() ? status : HEED_STATUS_INTERNAL;
+}
+
+heed_status Form::run(const Object& plan, void* workspace, std::size_t bytes) {
+  return of.planned->run(plan.get(), given("args"), workspace, bytes);
 }
 
 }  // namespace api_test

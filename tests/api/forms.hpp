@@ -21,25 +21,6 @@ namespace api_test {
 /// Bytes in an output that no run writes.
 inline constexpr unsigned char kPattern = 0x5c;
 
-/// Memory for a small tensor, aligned for any use, with room for a misaligned pointer.
-class Bytes {
- public:
-  explicit Bytes(unsigned char fill = 0) { std::memset(memory_, fill, sizeof memory_); }
-  void* at(std::size_t offset = 0) { return memory_ + offset; }
-  const void* at(std::size_t offset = 0) const { return memory_ + offset; }
-  bool all_are(unsigned char fill) const {
-    for (const unsigned char byte : memory_)
-      if (byte != fill) return false;
-    return true;
-  }
-  friend bool operator==(const Bytes& a, const Bytes& b) {
-    return std::memcmp(a.memory_, b.memory_, sizeof a.memory_) == 0;
-  }
-
- private:
-  alignas(64) unsigned char memory_[8192];
-};
-
 /// Whole numbers, by a type as wide.
 constexpr std::uint32_t kI32 = HEED_DTYPE_F32;
 constexpr std::uint32_t kI64 = HEED_DTYPE_F64;
@@ -57,7 +38,6 @@ struct Tensor {
   Content content = kNumbers;
 
   // Of the tensors of forms:
-  Bytes* own = nullptr;     ///< where it lies
   bool needed = false;      ///< where the problem has it
   std::string layout = {};  ///< in messages
   char kind = 0;            ///< of the layout, as in a Schema; 0: none
@@ -204,16 +184,45 @@ class Form {
 
   /// Every tensor that it may have, contiguous.
   std::vector<Tensor> tensors();
+  /// Those that it has, by the names that messages about memory write.
+  std::vector<Tensor> given_tensors();
   Tensor tensor(const std::string& name);
-  Bytes& own(const std::string& name) { return own_[name]; }
-  std::vector<Bytes> outputs();
-  bool untouched();
+  /// Where a tensor or a list lies, of zeros at first: for any small one, with room for a
+  /// misaligned pointer.
+  unsigned char* own(const std::string& name);
+  /// Takes a tensor that it has to memory of exactly its size, between forbidden pages where there
+  /// are FencedTensors, with other numbers in it if it is an input.
+  void place(const Tensor& tensor);
+  /// All of them. Prepared: matrices are.
+  void place(bool prepared = false);
+
+  std::vector<unsigned char> outputs() const;
+  bool untouched() const;
   void forget_outputs();
 
-  /// The graph that it is over, if it is.
-  Graph graph(const Context& context);
-  /// Makes the weights that a projection multiplies by, from zeros.
-  void prepare(const Context& context);
+  /// Makes what a plan or a call needs besides: `graph`, `weights` and `matrices`, if there are
+  /// any. What they are made from is gone afterwards.
+  heed_status prepare(const Context& context);
+  /// With what another has prepared.
+  void share(const Form& other);
+  /// The graph that it is over, if it is: the one that it has, or a new one.
+  Object graph_of(const Context& context);
+
+  /// Makes a plan from copies of the descriptors, of which that needs nothing afterwards.
+  heed_status create(const Context& context, Object& plan);
+  bool prepare_and_create(const Context& context, Object& plan) {
+    return prepare(context) == HEED_STATUS_OK && create(context, plan) == HEED_STATUS_OK;
+  }
+  PlanInfo describe(const Object& plan) const { return of.planned->info_of(plan.get()); }
+  /// Asks for no memory itself: tests count what the library asks for.
+  heed_status run(const Object& plan, void* workspace, std::size_t bytes);
+  /// In a workspace of its own, past which to write is an internal error.
+  heed_status run(const Object& plan);
+  /// Whether a run succeeds and gives these outputs.
+  bool gives(const Object& plan, const std::vector<unsigned char>& expected) {
+    forget_outputs();
+    return run(plan) == HEED_STATUS_OK && outputs() == expected;
+  }
   /// Through the call that needs no plan.
   heed_status call(const Context& context) {
     forget_last_error();
@@ -222,17 +231,32 @@ class Form {
 
   const Operation& of;
   bool made = false;  ///< the last call made or changed an object
-  Weights weights;    ///< that a projection multiplies by; made by a call if there are none
+  Object graph;
+  Weights weights;  ///< that a projection multiplies by, of zeros; made by a call if there are none
+  std::vector<Object> matrices;
   std::shared_ptr<void> keeps;
 
  private:
+  /// A matrix to prepare, and where it is handed in.
+  struct Matrix {
+    Tensor matrix, bias;
+    const void* numbers;
+    const void* bias_numbers;
+  };
+
+  heed_status prepare(const Matrix& matrix, const Context& context, Object& made) const;
+  heed_status make_graph(const Context& context, Object& over);
+  void hand_in_matrices();
   Struct& struct_of(const std::string& called);
   void set_pointer(const Member& member, const Value& value);
   void set_list(const std::string& name, const Value& value);
   void set_strides(const Member& member, const Value& value);
 
   std::deque<Struct> structs_;
-  std::map<std::string, Bytes> own_;
+  std::map<std::string, heed_test::Memory> own_;
+  std::vector<std::string> results_;  ///< whose memory holds outputs
+  std::vector<Matrix> to_prepare_;
+  std::uint32_t placed_ = 0;
   std::deque<std::string> texts_;
 };
 
@@ -244,6 +268,14 @@ std::vector<std::string> lines_of(const std::string& text);
 /// What a projection's matrix is made of.
 struct PreparedSizes {
   std::int64_t arithmetic, in, out;
+};
+
+/// What merges get beside their descriptor; the schema has the names.
+struct MergeArgs {
+  const void *part_outs[3], *part_lses[3];
+  std::int64_t parts;
+  void *out, *lse;
+  const void *const *outs, *const *lses;  ///< of which no message tells where they point
 };
 
 /// A matrix prepared from zeros.

@@ -1,16 +1,24 @@
 // The operations of the C API: their structs, tensors and calls, and a valid problem of each.
-#include <algorithm>
-#include <cstdio>
-
 #include "tests/api/caches.hpp"
 #include "tests/api/forms.hpp"
 
 namespace api_test {
 namespace {
 
+using heed_test::AttentionShapes;
 using heed_test::kByte;
 
 // ---- Functions of plans ------------------------------------------------------------------------
+
+/// Calls a function, with the graph if that takes one.
+template <class Function, class... Given>
+heed_status call_over(Function function, const heed_context* context,
+                      [[maybe_unused]] const heed_graph* graph, Given... given) {
+  if constexpr (std::is_invocable_v<Function, const heed_context*, const heed_graph*, Given...>)
+    return function(context, graph, given...);
+  else
+    return function(context, given...);
+}
 
 template <class Plan>
 const Planned* planned() {
@@ -18,17 +26,10 @@ const Planned* planned() {
   using Desc = typename Api::Desc;
   using Args = typename Api::Args;
   using Info = typename Api::Info;
-  constexpr bool kOverGraph = std::is_invocable_v<decltype(Api::create), const heed_context*,
-                                                  const heed_graph*, const Desc*, Plan**>;
   static const Planned functions = {
-      [](const heed_context* context, [[maybe_unused]] const heed_graph* graph, const void* desc,
-         void** plan) {
-        auto* const given = static_cast<const Desc*>(desc);
-        auto** const made = reinterpret_cast<Plan**>(plan);
-        if constexpr (kOverGraph)
-          return Api::create(context, graph, given, made);
-        else
-          return Api::create(context, given, made);
+      [](const heed_context* context, const heed_graph* graph, const void* desc, void** plan) {
+        return call_over(Api::create, context, graph, static_cast<const Desc*>(desc),
+                         reinterpret_cast<Plan**>(plan));
       },
       [](void* plan) { Api::destroy(static_cast<Plan*>(plan)); },
       [](const void* plan, void* info) {
@@ -46,21 +47,17 @@ const Planned* planned() {
       [](void* plan, const void* args, void* workspace, std::size_t bytes) {
         return Api::run(static_cast<Plan*>(plan), static_cast<const Args*>(args), workspace, bytes);
       },
-      [](const heed_context* context, [[maybe_unused]] const heed_graph* graph, const void* desc,
-         const void* args) {
-        auto* const given_desc = static_cast<const Desc*>(desc);
-        auto* const given_args = static_cast<const Args*>(args);
-        if constexpr (kOverGraph)
-          return Api::call(context, graph, given_desc, given_args);
-        else
-          return Api::call(context, given_desc, given_args);
+      [](const heed_context* context, const heed_graph* graph, const void* desc, const void* args) {
+        return call_over(Api::call, context, graph, static_cast<const Desc*>(desc),
+                         static_cast<const Args*>(args));
       }};
   return &functions;
 }
 
 heed_status call_planned(const Context& context, Form& f) {
-  const Graph graph = f.graph(context);
-  return f.of.planned->call(context.get(), graph.get(), f.given("desc"), f.given("args"));
+  const Object graph = f.graph_of(context);
+  return f.of.planned->call(context.get(), static_cast<heed_graph*>(graph.get()), f.given("desc"),
+                            f.given("args"));
 }
 
 // ---- Tensors -----------------------------------------------------------------------------------
@@ -94,7 +91,6 @@ struct Table {
     tensor.name = args + name;
     tensor.field = form.address(*form.find(tensor.name));
     tensor.content = content;
-    tensor.own = &form.own(tensor.name);
     tensor.axes = axes;
     tensor.elements = product({axes[0], axes[1], axes[2], axes[3]});
     const Member* const laid = form.find(desc + layout);
@@ -127,23 +123,16 @@ struct Table {
   }
 };
 
-Axes rows_of(const heed_attention_desc& d, std::int64_t heads, std::int64_t features) {
-  if (d.packed_queries > 0) return {1, heads, d.packed_queries, features};
-  return {d.batch, heads, d.query_length, features};
-}
-Axes keys_of(const heed_attention_desc& d, std::int64_t heads, std::int64_t features) {
-  if (d.packed_keys > 0) return {1, heads, d.packed_keys, features};
-  return {d.batch, heads, d.key_length, features};
-}
-Axes scores_of(const heed_attention_desc& d) {
-  return {d.batch, d.query_heads, d.query_length, d.key_length};
+/// Of rows like these.
+Axes like(const Axes& rows, std::int64_t heads, std::int64_t features) {
+  return {rows[0], heads, rows[2], features};
 }
 
 /// Of dense attention, and the same within a block.
 void add_options(Table& t, const heed_attention_desc& d) {
   const std::int64_t heads = d.query_heads;
-  t.input("mask", scores_of(d)).dtype = kByte;
-  t.input("bias", scores_of(d));
+  t.input("mask", heed_test::pairs_of(d)).dtype = kByte;
+  t.input("bias", heed_test::pairs_of(d));
   t.list("key_lengths", d.batch, kI32);
   t.list("first_keys", d.batch, kI32);
   t.list("cu_seqlens_q", one_more(d.batch), kI32);
@@ -154,7 +143,7 @@ void add_options(Table& t, const heed_attention_desc& d) {
   t.vector("score_weights", product({heads, d.features}));
   t.list("weight_rows", d.weight_rows, kI64);
   t.list("dropout_origin", 4, kI64);
-  t.output("lse", rows_of(d, heads, 1));
+  t.output("lse", like(AttentionShapes(d).query, heads, 1));
   const std::int64_t weight_rows = d.weight_rows > 0 ? d.weight_rows : d.query_length;
   t.output("weights", {d.batch, heads, weight_rows, d.key_length});
   t.output("column_sums", {d.batch, heads, d.key_length, 1});
@@ -166,10 +155,11 @@ void add_attention(Table& t, const heed_attention_desc& d) {
     tensor.needed = true;
     tensor.rows_first = packed;
   };
-  add("query", rows_of(d, d.query_heads, d.features), d.packed_queries > 0);
-  add("key", keys_of(d, d.key_heads, d.features), d.packed_keys > 0);
-  add("value", keys_of(d, d.key_heads, d.value_features), d.packed_keys > 0);
-  add("out", rows_of(d, d.query_heads, d.value_features), d.packed_queries > 0);
+  const AttentionShapes shapes(d);
+  add("query", shapes.query, d.packed_queries > 0);
+  add("key", shapes.key, d.packed_keys > 0);
+  add("value", shapes.value, d.packed_keys > 0);
+  add("out", shapes.out, d.packed_queries > 0);
   t.all.back().content = Tensor::kResult;
   add_options(t, d);
 }
@@ -201,7 +191,7 @@ void dense_tensors(Form& f, std::vector<Tensor>& all) {
   for (const auto& [name, of] :
        {std::pair("key_scales", d.key.dtype), {"value_scales", d.value.dtype}}) {
     if (of == HEED_DTYPE_I8)
-      t.input(name, keys_of(d, d.key_heads, 1)).dtype = HEED_DTYPE_F32;
+      t.input(name, like(AttentionShapes(d).key, d.key_heads, 1)).dtype = HEED_DTYPE_F32;
     else
       t.vector(name, 1, HEED_DTYPE_F32);
   }
@@ -229,9 +219,9 @@ void add_block(Form& f, std::vector<Tensor>& all, const std::string& args,
   const std::int64_t key_values = product({d.key_heads, d.value_features});
   const std::int64_t out = b.width_out > 0 ? b.width_out : d.value_features;
   const std::int64_t separate = b.combine == HEED_COMBINE_TENSOR ? d.query_heads : 1;
-  Tensor* rows = &t.input("input_query", rows_of(d, 1, b.width_query));
-  rows->needed = true;
-  t.input("input_key", keys_of(d, 1, b.width_key));
+  const AttentionShapes shapes(d);
+  t.input("input_query", like(shapes.query, 1, b.width_query)).needed = true;
+  t.input("input_key", like(shapes.key, 1, b.width_key));
   t.matrix("query", {1, 1, b.width_query, features});
   t.matrix("key", {1, 1, b.width_key, key_features});
   t.matrix("value", {1, 1, b.width_key, key_values});
@@ -241,8 +231,7 @@ void add_block(Form& f, std::vector<Tensor>& all, const std::string& args,
   t.vector("b_value", key_values, b.bias_dtype);
   t.vector("b_out", out, b.bias_dtype);
   t.vector("head_weights", d.query_heads);
-  rows = &t.output("out", rows_of(d, 1, out));
-  rows->needed = true;
+  t.output("out", like(shapes.query, 1, out)).needed = true;
   Table inner = {f, all, t.args + "attention: args.", t.desc + "attention: desc.", t.real};
   add_options(inner, d);
 }
@@ -375,9 +364,10 @@ void cache_attention_tensors(Form& f, std::vector<Tensor>& all) {
   const auto& d = f.at<heed_attention_desc>("desc.attention");
   const auto& c = f.at<heed_cache_desc>("cache");
   Table t = {f, all, "args.", "desc.attention: desc.", HEED_DTYPE_F32};
-  t.input("query", rows_of(d, d.query_heads, c.features)).needed = true;
-  t.output("out", rows_of(d, d.query_heads, c.value_features)).needed = true;
-  t.output("lse", rows_of(d, d.query_heads, 1));
+  const Axes rows = AttentionShapes(d).query;
+  t.input("query", like(rows, d.query_heads, c.features)).needed = true;
+  t.output("out", like(rows, d.query_heads, c.value_features)).needed = true;
+  t.output("lse", like(rows, d.query_heads, 1));
   t.input("mask", {d.batch, d.query_heads, d.query_length, 20}).dtype = kByte;
   t.list("cu_seqlens_q", one_more(d.batch), kI32);
   Table of_call = {f, all, "desc.", "", HEED_DTYPE_F32};
@@ -390,12 +380,6 @@ void no_tensors(Form&, std::vector<Tensor>&) {}
 // ---- Calls without plans -----------------------------------------------------------------------
 
 /// What functions get beside descriptors; the schemas below have their names.
-struct MergeArgs {
-  const void *part_outs[3], *part_lses[3];
-  std::int64_t parts;
-  void *out, *lse;
-  const void *const *outs, *const *lses;  ///< of which no message tells where they point
-};
 struct RotateArgs {
   const void* from;
   const std::int64_t* positions;
@@ -418,20 +402,18 @@ heed_status call_rotate(const Context& context, Form& f) {
                      a.positions, a.to);
 }
 
-/// Calls create(&made) and destroys what that makes. To write something and fail is an internal
-/// error. Takes no memory of its own, which tests may refuse.
+/// Calls create(&made) and destroys what that makes.
 template <class T, class Create>
-heed_status make_and_destroy(Form& f, void (*destroy)(T*), const Create& create) {
-  T* made = untouched<T>();
-  const heed_status status = create(&made);
-  f.made = status == HEED_STATUS_OK;
-  if (f.made) destroy(made);
-  return f.made || made == untouched<T>() ? status : HEED_STATUS_INTERNAL;
+heed_status make_and_destroy(Form& f, const Create& create) {
+  heed_test::Owned<T> object;
+  const heed_status status = make_object(object, create);
+  f.made = object != nullptr;
+  return status;
 }
 
 heed_status call_matrix(const Context& context, Form& f) {
   const auto& a = f.at<TwoArgs>("args");
-  return make_and_destroy(f, heed_weights_destroy, [&](heed_weights** weights) {
+  return make_and_destroy<heed_weights>(f, [&](heed_weights** weights) {
     return heed_weights_create(context.get(),
                                static_cast<const heed_weights_desc*>(f.given("desc")), a.in, a.out,
                                weights);
@@ -440,13 +422,13 @@ heed_status call_matrix(const Context& context, Form& f) {
 
 heed_status call_project(const Context& context, Form& f) {
   const auto& a = f.at<TwoArgs>("args");
-  if (f.weights == nullptr) f.prepare(serial());
+  if (f.weights == nullptr) (void)f.prepare(serial());
   return heed_project(context.get(), static_cast<const heed_project_desc*>(f.given("desc")),
                       f.weights.get(), a.in, a.out);
 }
 
 heed_status call_graph(const Context& context, Form& f) {
-  return make_and_destroy(f, heed_graph_destroy, [&](heed_graph** graph) {
+  return make_and_destroy<heed_graph>(f, [&](heed_graph** graph) {
     return heed_graph_create(context.get(), static_cast<const heed_graph_desc*>(f.given("desc")),
                              graph);
   });
@@ -459,9 +441,8 @@ heed_status call_cache(const Context& context, Form& f) {
   const heed_status told = heed_cache_bytes(desc, &bytes);
   const std::string said = heed_last_error();
   forget_last_error();
-  const heed_status status = make_and_destroy(f, heed_cache_destroy, [&](heed_cache** cache) {
-    return heed_cache_create(context.get(), desc, cache);
-  });
+  const heed_status status = make_and_destroy<heed_cache>(
+      f, [&](heed_cache** cache) { return heed_cache_create(context.get(), desc, cache); });
   const bool alike =
       told == status && said == heed_last_error() && (bytes == 77) == (status != HEED_STATUS_OK);
   return alike ? status : HEED_STATUS_INTERNAL;
@@ -480,7 +461,7 @@ heed_status call_append(const Context& context, Form& f) {
 
 heed_status call_cache_attention(const Context& context, Form& f) {
   const FilledCache filled(context, f.at<heed_cache_desc>("cache"));
-  std::memcpy(f.own("desc.sequences").at(), filled.sequences, sizeof filled.sequences);
+  std::memcpy(f.own("desc.sequences"), filled.sequences, sizeof filled.sequences);
   forget_last_error();
   const heed_status status = heed_cache_attention(
       filled.get(), static_cast<const heed_cache_attention_desc*>(f.given("desc")),
@@ -495,7 +476,7 @@ struct Surroundings {
 };
 
 heed_status call_context(const Context&, Form& f) {
-  const heed_status status = make_and_destroy(f, heed_context_destroy, [&](heed_context** context) {
+  const heed_status status = make_and_destroy<heed_context>(f, [&](heed_context** context) {
     return heed_context_create(static_cast<const heed_context_options*>(f.given("options")),
                                context);
   });
@@ -534,7 +515,12 @@ std::vector<Operation> described() {
     8 bits: desc.key.dtype = i8, desc.value.dtype = e4m3, args.(key_scales value_scales) = own
     hard: desc.hard = 1, args.(sinks lse) = NULL
     drop: desc.dropout = 0.5, args.dropout_origin = {0 1 2 3}
-    unaligned: desc.alignment = 0, args.alibi_slopes = NULL)",
+    unaligned: desc.alignment = 0, args.alibi_slopes = NULL
+    strides of 1: desc.(query key value out lse weights column_sums) = [1 1 1 1],
+      desc.(mask.stride_row bias.stride_row) = 1, desc.weight_rows = 0, args.weight_rows = NULL
+    rows of nobody: desc.(batch weights_point weight_rows sum_columns) = 0,
+      desc.(packed_queries packed_keys) = 5, args.(cu_seqlens_q cu_seqlens_k) = {0},
+      args.(mask bias key_lengths alibi_slopes sinks weight_rows lse weights column_sums) = NULL)",
        call_planned,
        planned<heed_attention_plan>()},
       {"backward",
@@ -634,6 +620,8 @@ std::vector<Operation> described() {
     maximum: desc.combine = 3, desc.width = 5
     hard: desc.hard = 1, args.lse = NULL
     drop: desc.dropout = 0.5, args.dropout_edges = own
+    strides of 1: desc.(query key value edge_data) = [0 1 1 1],
+      desc.(w_edge_key w_edge_value) = [0 1 1]
     additive: desc.(score activation) = 2, args.score_weights = own
     sum: desc.(score features) = 1
     cosine: desc.score = 3, args.w_edge_key = NULL

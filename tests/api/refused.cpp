@@ -66,13 +66,19 @@ void add_rows(const Operation& of, const std::string& line, std::vector<Refusal>
     }
 }
 
-}  // namespace
-
-std::vector<Refusal> rows_of(const Operation& of, const std::string& table) {
-  std::vector<Refusal> rows;
-  for (const std::string& line : lines_of(table)) add_rows(of, line, rows);
-  return rows;
+void hand_in(Form& form, bool runs, const Context& context,
+             const std::function<void(heed_status)>& check) {
+  if (form.of.planned != nullptr) {
+    Object plan;
+    const heed_status status = form.create(context, plan);
+    const bool planned = status == HEED_STATUS_OK;
+    check(planned && runs ? form.run(plan) : status);
+    if (planned && !runs) return;  // nor may it run: its tensors may be too small
+  }
+  check(form.call(context));
 }
+
+}  // namespace
 
 void change(Form& form, const std::string& changes, const Changes& more) {
   for (const std::string& one : split(changes, ", ")) {
@@ -85,35 +91,17 @@ void change(Form& form, const std::string& changes, const Changes& more) {
 }
 
 void hand_in(Form& form, bool runs, const std::function<void(heed_status)>& check) {
-  const std::string& name = form.of.name;
-  if (name == "graph") {  // on threads too
-    for (const char* const executor : {"serial", heed_executor_name(heed_executor_count() - 1)})
-      check(form.call(make_context(nullptr, executor, executor[0] == 's' ? 1 : 2)));
-    return;
+  if (form.of.name == "context") return check(form.call(nullptr));
+  std::vector<const char*> executors = {"serial"};
+  if (form.of.name == "graph") executors.push_back(heed_executor_name(heed_executor_count() - 1));
+  for (const char* const executor : executors) {
+    CountingAllocator memory;
+    heed_context_options options = memory.options();
+    options.executor_name = executor;
+    options.threads = executor[0] == 's' ? 1 : 2;
+    hand_in(form, runs, make_context(&options), check);
+    CHECK(memory.live() == 0);
   }
-  if (name == "context") return check(form.call(nullptr));
-  const Context context = serial();
-  if (form.of.planned != nullptr) {
-    const Planned& functions = *form.of.planned;
-    const Graph graph = form.graph(context);
-    void* made = untouched<void>();
-    forget_last_error();
-    const heed_status status =
-        functions.create(context.get(), graph.get(), form.given("desc"), &made);
-    const Object plan(status == HEED_STATUS_OK ? made : nullptr, [&](void* created) {
-      if (created != nullptr) functions.destroy(created);
-    });
-    if (!runs || plan == nullptr) {
-      check(status);
-      if (plan != nullptr) return;  // nor may it run: its tensors may be too small
-      CHECK(made == untouched<void>());
-    } else {
-      const Workspace workspace(functions.info_of(plan.get()).workspace_bytes);
-      forget_last_error();
-      check(functions.run(plan.get(), form.given("args"), workspace.get(), workspace.bytes()));
-    }
-  }
-  check(form.call(context));
 }
 
 namespace {
@@ -130,14 +118,9 @@ void check_accepted(const Operation& of, const std::string& changes, const Chang
   CHECK(form.untouched() != writes);
 }
 
-}  // namespace
-
-void check_accepted(const char* of, const std::string& changes, const Changes& more) {
-  check_accepted(operation(of), changes, more, true);
-}
-
-void check_refused(const Operation& of, const std::string& make, const std::vector<Refusal>& rows,
-                   const Changes& more) {
+/// Every row changes the problem that `make` makes, which is accepted.
+void check_rows(const Operation& of, const std::string& make, const std::vector<Refusal>& rows,
+                const Changes& more) {
   check_accepted(of, make, more, true);
   const std::string base = make.empty() ? "" : make + ", ";
   for (const Refusal& row : rows) {
@@ -158,6 +141,8 @@ void check_refused(const Operation& of, const std::string& make, const std::vect
     CHECK(form.untouched());
   }
 }
+
+}  // namespace
 
 void each_row(const Operation& of, const std::string& table,
               const std::function<void(const std::string& make, const Refusal& row)>& function) {
@@ -180,19 +165,23 @@ void each_row(const Operation& of, const std::string& table,
   end_block();
 }
 
+void check_accepted(const char* of, const std::string& changes, const Changes& more) {
+  check_accepted(operation(of), changes, more, true);
+}
+
 void check_refused(const char* of, const std::string& table, const Changes& more) {
   const Operation& described = operation(of);
   std::string make;
   std::vector<Refusal> rows;
   each_row(described, table, [&](const std::string& other, const Refusal& row) {
     if (other != make) {
-      check_refused(described, make, rows, more);
+      check_rows(described, make, rows, more);
       rows.clear();
     }
     make = other;
     rows.push_back(row);
   });
-  check_refused(described, make, rows, more);
+  check_rows(described, make, rows, more);
 }
 
 }  // namespace api_test

@@ -21,16 +21,14 @@ struct Refusal {
   std::string message;  ///< in full, except that " ... " may be anything
 };
 
-/// Rows of text, each "CHANGES => MESSAGE": fields that are changed and what they are changed to,
-/// or names of changes of the operation or of the test. "a | b = 1 | 2" stands for a row of each. A
-/// message that begins with "must", "with", "and", ";" or "," goes on after "FIELD is VALUE", of
-/// the last field; one that is "ok" says that the call is accepted, or "ok, nothing to do".
+/// Calls function(make, row) for all of a table, rows of text, each "CHANGES => MESSAGE": fields
+/// that are changed and what they are changed to, or names of changes of the operation or of the
+/// test. "a | b = 1 | 2" stands for a row of each. A message that begins with "must", "with",
+/// "and", ";" or "," goes on after "FIELD is VALUE", of the last field; one that is "ok" says that
+/// the call is accepted, or "ok, nothing to do".
 /// "(unsupported)" and the like before it is the status. A row goes on in lines that are indented
-/// further.
-std::vector<Refusal> rows_of(const Operation& of, const std::string& table);
-
-/// Calls function(make, row) for all of a table; lines "with CHANGES:" say what the rows that
-/// follow change, "with CHANGES | as it is:" of one problem and of another.
+/// further. Lines "with CHANGES:" say what the rows that follow change, "with CHANGES | as it is:"
+/// of one problem and of another.
 void each_row(const Operation& of, const std::string& table,
               const std::function<void(const std::string& make, const Refusal& row)>& function);
 
@@ -38,16 +36,12 @@ void each_row(const Operation& of, const std::string& table,
 void change(Form& form, const std::string& changes, const Changes& more = {});
 
 /// Hands the form in, in both ways that there are, to functions that refuse it: a plan, or where
-/// `runs` the run of one, and the one call.
+/// `runs` the run of one, and the one call. All memory comes back.
 void hand_in(Form& form, bool runs, const std::function<void(heed_status)>& check);
 
 void check_accepted(const char* of, const std::string& changes = "", const Changes& more = {});
 
-/// Every row changes the problem that `make` makes, which is accepted.
-void check_refused(const Operation& of, const std::string& make, const std::vector<Refusal>& rows,
-                   const Changes& more = {});
-
-/// A table.
+/// Every row of a table changes a problem that is accepted.
 void check_refused(const char* of, const std::string& table, const Changes& more = {});
 
 }  // namespace api_test

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <memory>
-#include <new>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,17 +21,14 @@
 
 namespace api_test {
 
-using heed_test::backwards;
 using heed_test::Context;
 using heed_test::CountingAllocator;
 using heed_test::describe;
-using heed_test::Destroy;
 using heed_test::executor_of;
 using heed_test::Graph;
-using heed_test::GraphPlan;
 using heed_test::in_order;
+using heed_test::make_context;
 using heed_test::make_plan;
-using heed_test::MultiheadPlan;
 using heed_test::Plan;
 using heed_test::Weights;
 using heed_test::Workspace;
@@ -46,26 +43,19 @@ T* untouched() {
 using Object = std::shared_ptr<void>;
 
 /// Calls create(&made). To write something and fail is an internal error, whatever the status.
+/// Takes no memory of its own, which tests may refuse.
 template <class T, class Create>
-heed_status make_object(Object& object, void (*destroy)(T*), Create create) {
+heed_status make_object(heed_test::Owned<T>& object, const Create& create) {
   object.reset();
   T* made = untouched<T>();
   const heed_status status = create(&made);
   if (status != HEED_STATUS_OK) return made == untouched<T>() ? status : HEED_STATUS_INTERNAL;
-  object = Object(made, destroy);
+  object.reset(made);
   return status;
 }
 
 inline Context make_context(const heed_context_options* options = nullptr) {
   return heed_test::create<heed_context>(options);
-}
-
-inline Context make_context(const char* isa, const char* executor, std::uint32_t threads) {
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.isa = isa;
-  options.executor_name = executor;
-  options.threads = threads;
-  return make_context(&options);
 }
 
 inline heed_context_options serial_options() {
@@ -80,7 +70,7 @@ inline Context context_with(const heed_executor& executor) {
   return make_context(&options);
 }
 
-inline Context serial() { return make_context(nullptr, "serial", 1); }
+inline Context serial() { return heed_test::make_context(nullptr); }
 
 /// The instruction sets that can run here.
 inline std::vector<std::string> usable_isas() {
@@ -202,10 +192,30 @@ std::size_t refuse_each_request(CountingAllocator& memory, Call call) {
 
 /// Makes a context and destroys it.
 inline heed_status try_context(const heed_context_options& options) {
-  Object made;
-  return make_object(made, heed_context_destroy, [&](heed_context** context) {
-    return heed_context_create(&options, context);
-  });
+  Context made;
+  return make_object(
+      made, [&](heed_context** context) { return heed_context_create(&options, context); });
+}
+
+// ---- Threads ---------------------------------------------------------------------------------
+
+inline constexpr int kThreads = 8;
+
+/// Runs function(t) on kThreads threads at once. Catch's assertions are not for threads:
+/// the functions return what they saw, and false fails the test.
+template <class Function>
+bool on_all_threads(Function function) {
+  std::atomic<bool> go{false};
+  std::atomic<int> bad{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      while (!go.load()) std::this_thread::yield();
+      if (!function(t)) ++bad;
+    });
+  go = true;
+  for (std::thread& thread : threads) thread.join();
+  return bad == 0;
 }
 
 // ---- Environment ----------------------------------------------------------------------------

@@ -4,33 +4,20 @@
 
 #include "tests/api/caches.hpp"
 #include "tests/api/forms.hpp"
-#include "tests/api/threads.hpp"
 
 using namespace api_test;
 
 namespace {
 
-std::string refusal(heed_sequence sequence, const char* words) {
-  char text[80];
-  (void)std::snprintf(text, sizeof text, "sequence 0x%llx %s",
-                      static_cast<unsigned long long>(sequence), words);
-  return text;
-}
+/// Of one number, whatever their width.
+constexpr heed_layout kRepeated = {0, HEED_STRIDES_EXPLICIT, 0, 0, 0, 0};
 
 heed_status append_rows(heed_cache* cache, heed_sequence sequence, std::int64_t rows,
-                        const void* numbers) {
+                        const void* numbers, const heed_layout& layout = HEED_LAYOUT_INIT) {
   heed_cache_append_desc desc = HEED_CACHE_APPEND_DESC_INIT;
   desc.rows = rows;
+  desc.key = desc.value = layout;
   return heed_cache_append(cache, sequence, &desc, numbers, numbers);
-}
-
-/// Rows of any width, of one number.
-heed_status append_repeated(heed_cache* cache, heed_sequence sequence, std::int64_t rows,
-                            const void* number) {
-  heed_cache_append_desc desc = HEED_CACHE_APPEND_DESC_INIT;
-  desc.rows = rows;
-  desc.key = desc.value = {0, HEED_STRIDES_EXPLICIT, 0, 0, 0, 0};
-  return heed_cache_append(cache, sequence, &desc, number, number);
 }
 
 }  // namespace
@@ -76,7 +63,7 @@ TEST_CASE("threads append to, fork, attend and free sequences of one cache",
     desc.layers = 1;
     desc.pages = std::int64_t{5} * kThreads;
     desc.sequences = std::int64_t{2} * kThreads;
-    const Cache cache = make_cache(make_context(nullptr, name.c_str(), 2), desc);
+    const Cache cache = make_cache(make_context(nullptr, {name.c_str(), 2}), desc);
     heed_sequence prompt = 0;
     REQUIRE(heed_cache_sequence_create(cache.get(), &prompt) == HEED_STATUS_OK);
     const std::vector<float> zeros(400);
@@ -133,7 +120,7 @@ struct Tries {
     heed_sequence fork = 0;
     note(looks, heed_cache_length(cache, sequence, 0, &length));
     note(looks, heed_cache_fork(cache, sequence, &fork));
-    note(changes, append_repeated(cache, sequence, 1, form->zeros()));
+    note(changes, append_rows(cache, sequence, 1, form->zeros(), kRepeated));
     note(changes, heed_cache_truncate(cache, sequence, 0));
     note(changes, heed_cache_free(cache, sequence));
   }
@@ -151,7 +138,7 @@ struct WideCache : FilledCache {
   }
   heed_status append() const {
     forget_last_error();
-    return append_repeated(get(), sequences[1], 40, zeros());
+    return append_rows(get(), sequences[1], 40, zeros(), kRepeated);
   }
 };
 
@@ -170,8 +157,8 @@ TEST_CASE("a sequence that is read is not changed, but read and forked", "[concu
   };
   args.score_user = &tries;
   REQUIRE(attend(filled, form) == HEED_STATUS_OK);
-  CHECK(tries.changes ==
-        std::vector<std::string>(3, refusal(filled.sequences[1], "is being used by another call")));
+  CHECK(tries.changes == std::vector<std::string>(
+                             3, name_of(filled.sequences[1]) + " is being used by another call"));
   CHECK(tries.looks == std::vector<std::string>(2, "HEED_STATUS_OK"));
   CHECK(tries.attention == HEED_STATUS_OK);
   CHECK(heed_cache_free(filled.get(), filled.sequences[1]) == HEED_STATUS_OK);  // it is over
@@ -187,7 +174,7 @@ TEST_CASE("a sequence that is being changed is not even looked at", "[concurrenc
   const WideCache form(executor_of(4, in_the_middle, &tries));
   tries.form = &form;
   REQUIRE(form.append() == HEED_STATUS_OK);
-  const std::string words = refusal(form.sequences[1], "is being changed by another call");
+  const std::string words = name_of(form.sequences[1]) + " is being changed by another call";
   CHECK(tries.looks == std::vector<std::string>(2, words));
   CHECK(tries.changes == std::vector<std::string>(3, words));
 }

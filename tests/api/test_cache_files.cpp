@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <thread>
@@ -33,26 +34,18 @@ class Open {
   int descriptor_;
 };
 
-struct Pipe {
-  Pipe()
-      : Pipe([] {
-          Ends made{};
-          REQUIRE(pipe(made.ends) == 0);
-          return made;
-        }()) {}
-  static Pipe of_sockets() {
-    Ends made{};
-    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, made.ends) == 0);
-    return Pipe(made);
-  }
+std::array<int, 2> make_ends(bool of_sockets) {
+  std::array<int, 2> ends{};
+  REQUIRE((of_sockets ? socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) : pipe(ends.data())) == 0);
+  return ends;
+}
 
+struct Pipe {
+  explicit Pipe(bool of_sockets = false) : Pipe(make_ends(of_sockets)) {}
   Open out, in;
 
  private:
-  struct Ends {
-    int ends[2];
-  };
-  explicit Pipe(const Ends& made) : out(made.ends[0]), in(made.ends[1]) {}
+  explicit Pipe(const std::array<int, 2>& ends) : out(ends[0]), in(ends[1]) {}
 };
 
 /// Writes all of it, as slowly as the reader reads.
@@ -93,14 +86,14 @@ void check_through(Pipe& to, Pipe& from, std::size_t portion, bool waits) {
   const heed_status status = heed_cache_save_file(cache.get(), sequence, to.in.get());
   to.in.close();
   reader.join();
-  done(status);
+  require_ok(status);
   CHECK((arrived == bytes));
   std::thread writer([&] { feed(from.in.get(), bytes, portion); });
   heed_sequence made = 0;
   const heed_status back = load_file(cache, from.out.get(), &made);
   from.out.close();
   writer.join();
-  done(back);
+  require_ok(back);
   CHECK((saved(cache, made) == bytes));
 }
 
@@ -114,7 +107,7 @@ TEST_CASE("a file holds what memory holds, from where it stands on", "[cache][sa
   const File file("before");
   REQUIRE(lseek(file.get(), 6, SEEK_SET) == 6);
   for (const heed_sequence sequence : {small, large, small})
-    done(heed_cache_save_file(cache.get(), sequence, file.get()));
+    require_ok(heed_cache_save_file(cache.get(), sequence, file.get()));
   REQUIRE(write(file.get(), "after", 5) == 5);
   file.rewind();
   const std::string all =
@@ -126,7 +119,7 @@ TEST_CASE("a file holds what memory holds, from where it stands on", "[cache][sa
   off_t place = 6;
   for (const heed_sequence sequence : {small, large, small}) {
     heed_sequence made = 0;
-    done(load_file(other, file.get(), &made));
+    require_ok(load_file(other, file.get(), &made));
     CHECK((saved(other, made) == saved(cache, sequence)));
     place += static_cast<off_t>(saved(cache, sequence).size());
     CHECK(file.place() == place);  // nothing more was read
@@ -138,40 +131,61 @@ TEST_CASE("a file holds what memory holds, from where it stands on", "[cache][sa
                      [&](heed_sequence* made) { return load_file(other, file.get(), made); });
 }
 
-TEST_CASE("a file that lacks a byte, or of which a byte is another, is refused",
+TEST_CASE("a saved sequence that lacks a byte, or of which a bit is another, is refused",
           "[cache][saved][files][refused]") {
-  heed_cache_desc desc = small_cache(HEED_DTYPE_I8);
-  desc.key_heads = 1;
-  const Cache cache = make_cache(serial(), desc);
-  const std::string good = saved(cache, grown(cache, desc, 17));
-  const auto refused = [&](const std::string& bytes, const std::string& words) {
-    const File file(bytes);
-    check_load_refused(cache, HEED_STATUS_CORRUPT, words, [&](heed_sequence* sequence) {
-      return load_file(cache, file.get(), sequence);
-    });
-  };
-  for (std::size_t bytes = 0; bytes < good.size(); ++bytes)
-    refused(good.substr(0, bytes), "descriptor ... ends after " + std::to_string(bytes) +
-                                       " bytes; it must have at least " +
-                                       std::to_string(bytes < 112 ? 120 : good.size()));
-  for (std::size_t at = 112; at < good.size(); ++at) {
-    std::string bytes = good;
-    bytes[at] = static_cast<char>(bytes[at] ^ 0x10);
-    refused(bytes,
-            "the checksum of the saved sequence is 0x ... ; that of its bytes is 0x ... , "
-            "so they have been altered");
+  for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_I8}) {
+    heed_cache_desc desc = small_cache(dtype);
+    desc.key_heads = 1;
+    const Cache cache = make_cache(serial(), desc);
+    const std::string good = saved(cache, grown(cache, desc, 17));
+    const auto refused = [&](const std::string& bytes, const std::string& words,
+                             const std::string& words_of_file) {
+      check_load_refused(cache, HEED_STATUS_CORRUPT, words, bytes);
+      const File file(bytes);
+      check_load_refused(cache, HEED_STATUS_CORRUPT, words_of_file, [&](heed_sequence* sequence) {
+        return load_file(cache, file.get(), sequence);
+      });
+    };
+    for (std::size_t bytes = 0; bytes < good.size(); ++bytes) {
+      const auto at_least = [&](std::size_t fixed) {
+        return std::to_string(bytes < fixed ? 120 : good.size());
+      };
+      const std::string has = std::to_string(bytes);
+      refused(
+          good.substr(0, bytes),
+          "bytes is " + has + "; it must be at least " + at_least(120) +
+              ", or the saved sequence is not whole",
+          "descriptor ... ends after " + has + " bytes; it must have at least " + at_least(112));
+    }
+    const std::string altered =
+        "the checksum of the saved sequence is 0x ... ; that of its bytes is 0x ... , so they have "
+        "been altered";
+    const std::vector<std::int64_t> before = state(cache);
+    std::size_t taken = 0;
+    for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+      std::string bytes = good;
+      bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
+      heed_sequence sequence = 77;
+      const heed_status status =
+          heed_cache_load(cache.get(), bytes.data(), bytes.size(), &sequence);
+      taken += status == HEED_STATUS_OK || sequence != 77 || state(cache) != before ? 1 : 0;
+      if (bit >= std::size_t{8} * 112 && bit % 8 == 4) refused(bytes, altered, altered);
+    }
+    CHECK(taken == 0);
+    const std::string no_beginning = "the first 8 bytes are 0x7878787878787878";
+    refused(std::string(200, 'x'), no_beginning, no_beginning);
+    CHECK((saved(cache, loaded(cache, good)) == good));
   }
-  refused(std::string(200, 'x'), "the first 8 bytes are 0x7878787878787878");
 }
 
 TEST_CASE("pipes and sockets take and give what they can", "[cache][saved][files][threads]") {
   for (const bool waits : {true, false})
     for (const std::size_t portion : {1000U, 70000U}) {
       CAPTURE(waits, portion);
-      Pipe pipes[2];
-      check_through(pipes[0], pipes[1], portion, waits);
-      Pipe sockets[] = {Pipe::of_sockets(), Pipe::of_sockets()};
-      check_through(sockets[0], sockets[1], portion, waits);
+      for (const bool of_sockets : {false, true}) {
+        Pipe to(of_sockets), from(of_sockets);
+        check_through(to, from, portion, waits);
+      }
     }
 }
 
@@ -196,7 +210,7 @@ TEST_CASE("signals do not disturb a load", "[cache][saved][files][threads]") {
   pipe.out.close();
   writer.join();
   REQUIRE(sigaction(SIGUSR1, &before, nullptr) == 0);
-  done(status);
+  require_ok(status);
   CHECK((saved(cache, made) == bytes));
 }
 

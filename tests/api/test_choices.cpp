@@ -42,7 +42,7 @@ Choice tile(const char* variable, const std::vector<std::string>& values,
           [=](heed_context_options& o, const std::string& value) {
             o.*option = static_cast<std::uint32_t>(std::stoul(value));
           },
-          chosen, chosen(make_context("scalar", "serial", 1))};
+          chosen, chosen(make_context("scalar"))};
 }
 
 /// Chosen where nobody asks: TBB before OpenMP before heed's own threads.
@@ -110,19 +110,12 @@ TEST_CASE("threads: option > environment > automatic", "[choices][environment][t
   environment.set("HEED_THREADS", "5");
   for (const std::string& name : executors()) {
     const bool serial = name == "serial";
-    CHECK(describe(make_context(nullptr, name.c_str(), 0)).threads == (serial ? 1 : 5));
-    CHECK(describe(make_context(nullptr, name.c_str(), 3)).threads == (serial ? 1 : 3));
+    CHECK(describe(make_context(nullptr, {name.c_str(), 0})).threads == (serial ? 1 : 5));
+    CHECK(describe(make_context(nullptr, {name.c_str(), 3})).threads == (serial ? 1 : 3));
     environment.set("HEED_THREADS", "");
-    CHECK(describe(make_context(nullptr, name.c_str(), 0)).threads >= 1);
+    CHECK(describe(make_context(nullptr, {name.c_str(), 0})).threads >= 1);
     environment.set("HEED_THREADS", "5");
   }
-}
-
-TEST_CASE("an empty variable is silent", "[choices][environment]") {
-  const Environment environment;
-  for (const char* const name : {"HEED_THREADS", "HEED_TUNING_FILE", "HEED_VERBOSE"})
-    environment.set(name, "");
-  CHECK(describe(make_context()).executor == automatic_executor());
 }
 
 TEST_CASE("unknown names are refused, with the choices, and not printed without end",
@@ -231,7 +224,7 @@ TEST_CASE("a caller's executor is called caller, with its own threads", "[choice
 
 TEST_CASE("what a context says about caches is plausible", "[choices]") {
   const Environment quiet;
-  const heed_context_info info = describe(make_context(nullptr, "serial", 0));
+  const heed_context_info info = describe(make_context(nullptr, {"serial", 0}));
   CHECK(info.struct_size == sizeof info);
   CHECK(info.l1_bytes >= 4096);
   CHECK(info.l2_bytes >= 4096);

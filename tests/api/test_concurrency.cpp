@@ -3,7 +3,6 @@
 #include <thread>
 
 #include "tests/api/problems.hpp"
-#include "tests/api/threads.hpp"
 
 using namespace api_test;
 
@@ -11,25 +10,13 @@ namespace {
 
 int repeats(int full) { return heed_test::brief() ? 1 : full; }
 
-/// Calls function(kind, expected, context) for problems of every operation and every executor.
-template <class Function>
-void each_kind_and_executor(Function&& function) {
-  const Environment quiet;
-  for (const Kind& kind : kinds()) {
-    const std::vector<unsigned char> want = expected(kind);
-    for (const std::string& name : executors()) {
-      CAPTURE(kind.name, name);
-      function(kind, want, make_context(nullptr, name.c_str(), 2));
-    }
-  }
-}
-
 }  // namespace
 
 TEST_CASE("all is made, run and destroyed on many threads, of own and of shared things",
           "[concurrency][threads]") {
-  each_kind_and_executor([](const Kind& kind, const auto& want, const Context& context) {
-    const std::unique_ptr<Problem> shared = kind.problem();
+  const auto check = [](const Kind& kind, const std::vector<unsigned char>& want,
+                        const Context& context) {
+    const std::unique_ptr<Form> shared = kind.problem();
     Object shared_plan;
     REQUIRE(shared->prepare_and_create(context, shared_plan));
     const std::string name = describe(context).executor;
@@ -43,7 +30,7 @@ TEST_CASE("all is made, run and destroyed on many threads, of own and of shared 
         if (owned == 3 && heed_context_create(&options, &made) != HEED_STATUS_OK) return false;
         const Context own_context(made);
         const Context& maker = owned == 3 ? own_context : context;
-        const std::unique_ptr<Problem> own = kind.problem();
+        const std::unique_ptr<Form> own = kind.problem();
         if (owned < 2) own->share(*shared);
         if (owned >= 2 && own->prepare(maker) != HEED_STATUS_OK) return false;
         if (owned == 3) {
@@ -55,78 +42,68 @@ TEST_CASE("all is made, run and destroyed on many threads, of own and of shared 
       }
       return true;
     }));
-  });
-}
-
-TEST_CASE("errors on many threads do not mix", "[concurrency][threads]") {
-  CHECK(on_all_threads([](int t) {
-    const std::string value = "index is " + std::to_string(1000 + t) + ";";
-    for (int repeat = 0; repeat < 1000; ++repeat) {
-      heed_isa_info info = HEED_ISA_INFO_INIT;
-      if (heed_isa_get(static_cast<std::size_t>(1000 + t), &info) != HEED_STATUS_INVALID_ARGUMENT)
-        return false;
-      if (std::string(heed_last_error()).find(value) != 0) return false;
-    }
-    return true;
-  }));
-}
-
-TEST_CASE("plans and prepared matrices outlive graphs and contexts, whatever executes them",
-          "[concurrency][threads]") {
+  };
   const Environment quiet;
   for (const Kind& kind : kinds()) {
     const std::vector<unsigned char> want = expected(kind);
     for (const std::string& name : executors()) {
       CAPTURE(kind.name, name);
-      Context maker = serial();
-      Context context = make_context(nullptr, name.c_str(), 2);
-      const std::unique_ptr<Problem> problem = kind.problem();
-      Object plan, other;
-      REQUIRE(problem->prepare(maker) == HEED_STATUS_OK);
-      maker.reset();
-      REQUIRE(problem->create(context, plan) == HEED_STATUS_OK);
-      REQUIRE(problem->create(context, other) == HEED_STATUS_OK);
-      context.reset();
-      problem->graph.reset();
-      CHECK(problem->describe(plan).executor == name);
-      CHECK(problem->gives(plan, want));
-      plan.reset();
-      CHECK(problem->gives(other, want));
-      other.reset();
-      for (const Object& matrix : problem->matrices) {
-        heed_weights_info info = HEED_WEIGHTS_INFO_INIT;
-        const auto* const weights = static_cast<const heed_weights*>(matrix.get());
-        CHECK(heed_weights_describe(weights, &info) == HEED_STATUS_OK);
-        CHECK(info.in > 0);
-      }
+      check(kind, want, make_context(nullptr, {name.c_str(), 2}));
     }
   }
 }
 
-TEST_CASE("the last of all that was made, on whatever thread, takes the context along",
+TEST_CASE("errors on many threads do not mix", "[concurrency][threads]") {
+  const auto refuse = [](int index) {
+    heed_isa_info info = HEED_ISA_INFO_INIT;
+    const heed_status status = heed_isa_get(static_cast<std::size_t>(index), &info);
+    return status == HEED_STATUS_INVALID_ARGUMENT &&
+           std::string(heed_last_error()).find("index is " + std::to_string(index) + ";") == 0;
+  };
+  REQUIRE(refuse(999));
+  CHECK(on_all_threads([&](int t) {
+    if (heed_last_error()[0] != '\0') return false;
+    for (int repeat = 0; repeat < 1000; ++repeat)
+      if (!refuse(1000 + t)) return false;
+    return true;
+  }));
+  CHECK(std::string(heed_last_error()).find("index is 999;") == 0);
+}
+
+TEST_CASE("what is made outlives what it was made of, and the last of all takes the context along",
           "[concurrency][threads]") {
   const Environment quiet;
-  for (const Kind& kind : kinds())
-    for (const bool plans_first : {false, true}) {
-      CAPTURE(kind.name, plans_first);
-      CountingAllocator memory;  // not for threads itself: all is made and destroyed in turn
-      const heed_context_options options = memory.options();
-      Context context = make_context(&options);
-      const std::unique_ptr<Problem> problem = kind.problem();
-      std::vector<Object> all(2);
-      REQUIRE(problem->prepare_and_create(context, all[0]));
-      REQUIRE(problem->create(context, all[1]) == HEED_STATUS_OK);
-      context.reset();
-      all.insert(all.end(), problem->matrices.begin(), problem->matrices.end());
-      if (problem->graph) all.push_back(problem->graph);
-      problem->matrices.clear();
-      problem->graph.reset();
-      if (plans_first) std::reverse(all.begin(), all.end());
-      while (!all.empty()) {
-        CHECK(memory.live() > 0);
-        std::thread([&] { all.pop_back(); }).join();
+  for (const Kind& kind : kinds()) {
+    const std::vector<unsigned char> want = expected(kind);
+    for (const std::string& name : executors())
+      for (const bool plans_first : {false, true}) {
+        CAPTURE(kind.name, name, plans_first);
+        CountingAllocator memory;  // not for threads itself: all is made and destroyed in turn
+        heed_context_options options = memory.options();
+        Context maker = make_context(&options);
+        options.executor_name = name.c_str();
+        options.threads = 2;
+        Context context = make_context(&options);
+        const std::unique_ptr<Form> problem = kind.problem();
+        std::vector<Object> all(2);
+        REQUIRE(problem->prepare(maker) == HEED_STATUS_OK);
+        maker.reset();
+        for (Object& plan : all) REQUIRE(problem->create(context, plan) == HEED_STATUS_OK);
+        context.reset();
+        if (!plans_first) problem->graph.reset();
+        CHECK(problem->describe(all[0]).executor == name);
+        for (const Object& plan : all) CHECK(problem->gives(plan, want));
+        all.insert(all.end(), problem->matrices.begin(), problem->matrices.end());
+        if (problem->graph) all.push_back(problem->graph);
+        problem->matrices.clear();
+        problem->graph.reset();
+        if (plans_first) std::reverse(all.begin(), all.end());
+        while (!all.empty()) {
+          CHECK(memory.live() > 0);
+          std::thread([&] { all.pop_back(); }).join();
+        }
+        CHECK(memory.live() == 0);
+        CHECK(memory.sound());
       }
-      CHECK(memory.live() == 0);
-      CHECK(memory.sound());
-    }
+  }
 }

@@ -1,6 +1,4 @@
 // Statuses, messages and versions.
-#include <thread>
-
 #include "tests/api/support.hpp"
 
 using namespace api_test;
@@ -61,24 +59,8 @@ TEST_CASE("a success leaves the last message alone", "[errors]") {
   forget_last_error();
   const std::string before = heed_last_error();
   REQUIRE_FALSE(before.empty());
-  make_context(nullptr, "serial", 1);
+  serial();
   CHECK(heed_last_error() == before);
-}
-
-TEST_CASE("each thread has its own last message", "[errors][threads]") {
-  heed_isa_info info = HEED_ISA_INFO_INIT;
-  REQUIRE(heed_isa_get(111, &info) == HEED_STATUS_INVALID_ARGUMENT);
-  std::string at_first = "?";
-  std::string after_failure;
-  std::thread([&] {
-    at_first = heed_last_error();
-    heed_isa_info other = HEED_ISA_INFO_INIT;
-    (void)heed_isa_get(222, &other);
-    after_failure = heed_last_error();
-  }).join();
-  CHECK(at_first.empty());
-  CHECK(after_failure.find("222") != std::string::npos);
-  CHECK(std::string(heed_last_error()).find("111") != std::string::npos);
 }
 
 TEST_CASE("ISAs are listed from the plainest to the widest", "[lists]") {
@@ -115,11 +97,15 @@ TEST_CASE("an ISA past the list is refused", "[lists]") {
   }
 }
 
-TEST_CASE("executors are listed, serial first, then NULL", "[lists]") {
+TEST_CASE("executors and products are listed, serial and heed's own first, then NULL", "[lists]") {
   REQUIRE(heed_executor_count() >= 1);
-  CHECK(std::string(heed_executor_name(0)) == "serial");
+  CHECK(executors()[0] == "serial");
   for (const std::string& name : executors())
     CHECK((name == "serial" || name == "threads" || name == "tbb" || name == "openmp"));
-  CHECK(heed_executor_name(heed_executor_count()) == nullptr);
-  CHECK(heed_executor_name(SIZE_MAX) == nullptr);
+  REQUIRE(heed_product_count() >= 1);
+  CHECK(products()[0] == "heed");
+  for (const std::size_t behind : {heed_executor_count(), heed_product_count(), SIZE_MAX}) {
+    if (behind >= heed_executor_count()) CHECK(heed_executor_name(behind) == nullptr);
+    if (behind >= heed_product_count()) CHECK(heed_product_name(behind) == nullptr);
+  }
 }

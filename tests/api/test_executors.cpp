@@ -1,8 +1,5 @@
-// A caller's own executor: what it is asked to do, and what becomes of one that does less.
-#include <mutex>
-#include <set>
-#include <thread>
-
+// A caller's own executor: what it is asked to do, and what becomes of one that does less. That it
+// may use threads, tests/operations/test_threads.cpp has.
 #include "tests/api/problems.hpp"
 
 using namespace api_test;
@@ -20,7 +17,6 @@ struct Attempt {
     REQUIRE(problem->prepare(serial()) == HEED_STATUS_OK);
     REQUIRE(problem->create(context_with(executor_of(threads, run, user)), plan) == HEED_STATUS_OK);
     CHECK(problem->describe(plan).threads == threads);
-    forget_last_error();
     status = problem->run(plan);
     message = heed_last_error();
   }
@@ -28,43 +24,12 @@ struct Attempt {
   bool failed() const { return status == HEED_STATUS_EXECUTOR_FAILED && problem->untouched(); }
 
   std::vector<unsigned char> want;
-  std::unique_ptr<Problem> problem;
+  std::unique_ptr<Form> problem;
   heed_status status = HEED_STATUS_INTERNAL;
   std::string message;
 };
 
-struct Seen {
-  std::mutex mutex;
-  std::multiset<std::uint32_t> asked, indices;
-  std::set<std::thread::id> threads;
-};
-
 }  // namespace
-
-TEST_CASE("a caller's threads run every index", "[executor][threads]") {
-  const Environment quiet;
-  const auto on_threads = [](void* user, std::uint32_t count, Body body, void* argument) {
-    Seen& all = *static_cast<Seen*>(user);
-    for (std::uint32_t i = 0; i < count; ++i) all.asked.insert(i);
-    std::vector<std::thread> threads;
-    for (std::uint32_t i = 0; i < count; ++i)
-      threads.emplace_back([&all, body, argument, i] {
-        body(argument, i);
-        const std::lock_guard<std::mutex> lock(all.mutex);
-        all.indices.insert(i);
-        all.threads.insert(std::this_thread::get_id());
-      });
-    for (std::thread& thread : threads) thread.join();
-  };
-  for (const Kind& kind : large_kinds()) {
-    CAPTURE(kind.name);
-    Seen seen;
-    CHECK(Attempt(kind, on_threads, &seen, 4).complete());
-    CHECK(seen.indices == seen.asked);
-    CHECK(*seen.asked.rbegin() == 3);
-    CHECK(seen.threads.count(std::this_thread::get_id()) == 0);
-  }
-}
 
 TEST_CASE("a caller's executor is not called for a problem too small to share", "[executor]") {
   const Environment quiet;
@@ -91,7 +56,7 @@ TEST_CASE("an executor that runs nothing has failed, and the one call gives its 
   const std::string words = "the executor \"caller\" ran 0 of ";
   const auto check_call = [&](const Kind& kind) {
     CAPTURE(kind.name);
-    const std::unique_ptr<Problem> problem = kind.problem();
+    const std::unique_ptr<Form> problem = kind.problem();
     REQUIRE(problem->prepare(serial()) == HEED_STATUS_OK);
     check_refusal(problem->call(context), HEED_STATUS_EXECUTOR_FAILED, words);
     CHECK(problem->untouched());
@@ -124,7 +89,9 @@ TEST_CASE("an executor that drops indices: complete, or reported", "[executor]")
 
 TEST_CASE("an executor that counts past the end, or twice, harms nothing", "[executor]") {
   const Environment quiet;
-  const auto too_many = [](void*, std::uint32_t count, Body body, void* argument) {
+  const auto too_many = [](void* user, std::uint32_t count, Body body, void* argument) {
+    auto& most = *static_cast<std::uint32_t*>(user);
+    most = std::max(most, count);
     for (const std::uint32_t beyond : {count, count + 7, 0xffffffffU}) body(argument, beyond);
     for (std::uint32_t i = 0; i < 2 * count; ++i) body(argument, i / 2);
   };
@@ -133,7 +100,9 @@ TEST_CASE("an executor that counts past the end, or twice, harms nothing", "[exe
   };
   for (const Kind& kind : large_kinds()) {
     CAPTURE(kind.name);
-    CHECK(Attempt(kind, too_many, nullptr, 4).complete());
+    std::uint32_t most_asked_for = 0;
+    CHECK(Attempt(kind, too_many, &most_asked_for, 4).complete());
+    CHECK(most_asked_for == 4);
     CHECK(Attempt(kind, only_beyond, nullptr, 4).failed());
   }
 }
@@ -144,7 +113,7 @@ TEST_CASE("an executor may use heed in its own threads", "[executor][threads]") 
   const auto nested = [](void*, std::uint32_t count, Body body, void* argument) {
     for (std::uint32_t i = 0; i < count; ++i) {
       body(argument, i);
-      (void)run(make_context(nullptr, executors().back().c_str(), 2));
+      (void)run(make_context(nullptr, {executors().back().c_str(), 2}));
     }
   };
   for (const Kind& kind : large_kinds()) {

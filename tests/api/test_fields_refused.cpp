@@ -8,56 +8,53 @@ using namespace api_test;
 
 namespace {
 
-using Rows = std::vector<Refusal>;
-
 bool is_one_of(const std::string& name, std::initializer_list<const char*> names) {
   return std::any_of(names.begin(), names.end(), [&](const char* one) { return name == one; });
 }
 
-/// Calls add(form, bytes, rows) for every variant of every operation, and checks the rows; `except`
-/// operations that have none.
-template <class Add>
-void check_variants(std::initializer_list<const char*> except, const Add& add) {
+/// Calls rows(form, bytes) for every variant of every operation, and checks the rows that it gives;
+/// `except` operations that have none.
+template <class RowsOf>
+void check_variants(std::initializer_list<const char*> except, const RowsOf& rows_of) {
   for (const Operation& of : operations()) {
     if (is_one_of(of.name, except) || of.name == "context") continue;
-    std::size_t refusals = 0;
+    std::string table;
+    bool any = false;
     for (const Variant& variant : of.variants) {
       Form form(of, variant.changes);
-      Rows rows;
-      add(form, variant.bytes, rows);
-      check_refused(of, variant.changes, rows);
-      refusals += rows.size();
+      const std::string rows = rows_of(form, variant.bytes);
+      any = any || !rows.empty();
+      table += "with " + (variant.changes.empty() ? "as it is" : variant.changes) + ":\n" + rows;
     }
+    check_refused(of.name.c_str(), table);
     CAPTURE(of.name);
-    CHECK(refusals > 0);
+    CHECK(any);
   }
 }
 
 /// The same of every field that there is.
-template <class Add>
-void check_fields(std::initializer_list<const char*> except, const Add& add) {
-  check_variants(except, [&](Form& form, int bytes, Rows& rows) {
+template <class RowsOf>
+void check_fields(std::initializer_list<const char*> except, const RowsOf& rows_of) {
+  check_variants(except, [&](Form& form, int bytes) {
     const std::vector<Tensor> all = form.tensors();
     const bool biases = std::any_of(all.begin(), all.end(), [](const Tensor& tensor) {
       return tensor.memory() != nullptr && tensor.is_one_of("b_query bias");
     });
-    std::string table;
+    std::string rows;
     for (const Member& field : form.fields())
-      if (biases || !field.ends_with("bias_dtype")) table += add(form.of.name, field, bytes);
-    const Rows more = rows_of(form.of, table);
-    rows.insert(rows.end(), more.begin(), more.end());
+      if (biases || !field.ends_with("bias_dtype")) rows += rows_of(form.of.name, field, bytes);
+    return rows;
   });
 }
 
 /// And of every tensor that is given.
-template <class Add>
-void check_tensors(std::initializer_list<const char*> except, const Add& add) {
-  check_variants(except, [&](Form& form, int, Rows& rows) {
-    std::string table;
+template <class RowsOf>
+void check_tensors(std::initializer_list<const char*> except, const RowsOf& rows_of) {
+  check_variants(except, [&](Form& form, int) {
+    std::string rows;
     for (const Tensor& tensor : form.tensors())
-      if (tensor.memory() != nullptr) table += add(tensor);
-    const Rows more = rows_of(form.of, table);
-    rows.insert(rows.end(), more.begin(), more.end());
+      if (tensor.memory() != nullptr) rows += rows_of(tensor);
+    return rows;
   });
 }
 
@@ -179,12 +176,10 @@ TEST_CASE("a layout that is half given is refused", "[refused]") {
 }
 
 TEST_CASE("outputs whose elements lie in one place are refused", "[refused]") {
-  check_variants({"matrix", "graph", "cache", "append"}, [](Form& form, int, Rows& rows) {
-    for (const Tensor& tensor : form.tensors())
-      if (tensor.kind != 0 && tensor.content == Tensor::kResult && tensor.memory() != nullptr)
-        rows.push_back({tensor.layout + ".reserved = explicit", HEED_STATUS_INVALID_ARGUMENT,
-                        tensor.layout + ".stride_ ... is 0; it must exceed 0, or elements of the "
-                                        "output overlap"});
+  check_tensors({"matrix", "graph", "cache", "append"}, [](const Tensor& tensor) {
+    if (tensor.kind == 0 || tensor.content != Tensor::kResult) return std::string();
+    return tensor.layout + ".reserved = explicit => " + tensor.layout +
+           ".stride_ ... is 0; it must exceed 0, or elements of the output overlap\n";
   });
 }
 
@@ -266,7 +261,7 @@ TEST_CASE("a size of 0 beside its tensor is refused", "[refused][empty]") {
   for (const std::string size : {"batch", "heads", "rows"}) {
     const std::string none = "desc." + size + " = 0";
     check_empty("merge", size, none);
-    check_empty("rotate", size, none);
+    check_empty("rotate", size, none + ", positions = {-1}");  // at which nobody looks
     if (size != "heads") check_empty("project", size, none);
   }
   check_empty("append", "rows", "desc.rows = 0");

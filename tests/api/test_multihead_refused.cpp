@@ -1,5 +1,6 @@
 // Refusals of multi-head blocks, and of gradients of attention and of blocks, that are not of every
-// field of a kind: attention inside, widths, combiners, what is kept, what is not differentiable.
+// field of a kind: attention inside, widths, combiners, what is kept, products that matrices are
+// prepared for, what is not differentiable.
 #include "tests/api/refused.hpp"
 
 using namespace api_test;
@@ -89,21 +90,13 @@ TEST_CASE("a matrix is aligned to its own type, and four below each other may be
 }
 
 TEST_CASE("W_out and head weights come with their combiners alone", "[refused][multihead]") {
-  const Weights weights = prepared(serial(), 24, 8);
-  const Changes more = {{"prepared", [&](Form& form) {
-                           form.at<heed_multihead_args>("args").p_out = weights.get();
-                         }}};
   check_refused("block", R"(
     with weighted | mean | maximum:
     desc.width_out = 8 => ; without a W_out it must be value_features, 6, or 0
     desc.width_out = 6 => ok
-    args.w_out | args.b_out = given
+    args.w_out | args.b_out | args.p_out = given
       => must be NULL unless desc.combine is HEED_COMBINE_CONCAT (0) or HEED_COMBINE_TENSOR (4)
-    prepared => args.p_out is given; it must be NULL unless desc.combine is HEED_COMBINE_CONCAT (0) or
-      HEED_COMBINE_TENSOR (4)
-  )",
-                more);
-  check_refused("block", R"(
+    with as it is:
     args.head_weights = given => with desc.combine 0; it must be given with HEED_COMBINE_WEIGHTED (1)
       and NULL otherwise
     desc.combine = 4, args.head_weights = given => with desc.combine 4; it must be given with
@@ -141,6 +134,62 @@ TEST_CASE("what is kept is given where it is asked for, and nowhere else", "[ref
     args.block: args.kept = NULL => ; desc.keep 1 needs ... bytes
     args.block: args.kept = +32 => must be a multiple of 64
   )");
+}
+
+// ---- What computes projections ----
+
+namespace {
+
+Context make_context_of(const std::string& product) {
+  heed_context_options options = serial_options();
+  options.product = product.c_str();
+  return make_context(&options);
+}
+
+}  // namespace
+
+TEST_CASE("CBLAS is a product where it was built in, and refused where not", "[products]") {
+  const Environment quiet;
+  CHECK(products().size() == (HEED_TEST_CBLAS ? 2 : 1));
+  if (HEED_TEST_CBLAS)
+    CHECK(std::string(describe(make_context_of("cblas")).product) == "cblas");
+  else
+    check_refused("context", "options.product = \"cblas\" => ; this build has: heed");
+}
+
+TEST_CASE("CBLAS counts features with int", "[products][multihead]") {
+  if (!HEED_TEST_CBLAS) return;
+  const Environment quiet;
+  Form form("block", "desc.width_query = 2^31");
+  Object plan;
+  check_refusal(form.create(make_context_of("cblas"), plan), HEED_STATUS_UNSUPPORTED,
+                "desc.w_query: a product from 2147483648 features to 16; with options.product "
+                "\"cblas\" both must "
+                "be at most 2147483647");
+}
+
+TEST_CASE("a plan says its product, and a matrix serves the one that it was prepared for",
+          "[products][multihead]") {
+  const Environment quiet;
+  for (const std::string& of_weights : products())
+    for (const std::string& of_plan : products()) {
+      CAPTURE(of_weights, of_plan);
+      const Context first = make_context_of(of_weights);
+      const Context second = make_context_of(of_plan);
+      const Weights weights = prepared(first, 9, 12);
+      Form form("block", "args.w_value args.b_value = NULL");
+      CHECK(describe(make_plan(second, form.at<heed_multihead_desc>("desc"))).product == of_plan);
+      form.at<heed_multihead_args>("args").p_value = weights.get();
+      const heed_status status = form.call(second);
+      if (of_weights == of_plan) {
+        CHECK(status == HEED_STATUS_OK);
+        continue;
+      }
+      check_refusal(status, HEED_STATUS_INVALID_ARGUMENT,
+                    "args.p_value is prepared with a context whose product is \"" + of_weights +
+                        "\"; this plan's is \"" + of_plan + "\"");
+      CHECK(form.untouched());
+    }
 }
 
 // ---- Gradients ----
@@ -198,9 +247,6 @@ TEST_CASE("gradients need what attention left, and there are none of what is not
       => args.grad_alibi_slopes is given; it must be NULL without args.attention->alibi_slopes
     args.grad_score_weights = given
       => args.grad_score_weights is ... ; it must be NULL without args.attention->score_weights
-    args.grad_lse | args.grad_query | args.grad_key | args.grad_value | args.grad_bias
-      | args.grad_sinks | args.grad_alibi_slopes | args.grad_scale | args.grad_temperature = NULL
-      => ok
     with functions:
     args.score_gradient = NULL
       => args.score_gradient is NULL with args.attention->score_function given; both
@@ -226,21 +272,14 @@ TEST_CASE("gradients need what attention left, and there are none of what is not
     args.block->attention->score_function = function
       => args.score_gradient is NULL with args.block->attention->score_function
       given; both or neither
-    args.grad_lse | args.grad_input_query | args.grad_input_key | args.grad_w_query
-      | args.grad_w_key | args.grad_w_value | args.grad_w_out | args.grad_b_query | args.grad_b_key
-      | args.grad_b_value | args.grad_b_out | args.grad_bias | args.grad_sinks
-      | args.grad_alibi_slopes | args.grad_scale | args.grad_temperature = NULL => ok
     with weighted | mean | maximum:
     args.grad_w_out | args.grad_b_out = given => must be NULL unless desc.block->combine is
       HEED_COMBINE_CONCAT (0) or HEED_COMBINE_TENSOR (4)
   )");
 }
 
-TEST_CASE("types and sizes of gradients that are free, or their tensors'", "[refused][backward]") {
+TEST_CASE("sizes of gradients are their tensors'", "[refused][backward]") {
   check_refused("backward", R"(
-    desc.grad_lse.dtype | desc.grad_bias.dtype = f32 | f64 => ok
-    with float64:
-    desc.grad_lse.dtype | desc.grad_bias.dtype = f32 | f64 => ok
     with desc.attention->bias.heads desc.attention->bias.rows = 1:
     desc.grad_bias.heads = 4 => must be 1, as that of the bias is, or 0 (the same)
     desc.grad_bias.rows = 3 => must be 1, as that of the bias is, or 0 (the same)
@@ -254,11 +293,10 @@ TEST_CASE("types and sizes of gradients that are free, or their tensors'", "[ref
   )");
 }
 
-TEST_CASE("elements of gradients lie apart, and what is given may repeat", "[refused][backward]") {
+TEST_CASE("elements of gradients lie apart", "[refused][backward]") {
   check_refused("backward", R"(
     desc.grad_value = [60 30 5 1] => desc.grad_value ... overlap
     desc.grad_bias = [60 15 4 1] => desc.grad_bias ... overlap
-    desc.grad_out.reserved desc.grad_lse.reserved = explicit => ok
   )");
   check_refused("block backward", R"(
     desc.grad_w_query = [0 15 1] => desc.grad_w_query.stride_in is 15; it must exceed 15, or

@@ -11,11 +11,6 @@ void check_null(heed_status status, const std::string& name) {
   forget_last_error();
 }
 
-template <class T>
-bool same_bytes(const T& a, const T& b) {
-  return std::memcmp(&a, &b, sizeof a) == 0;
-}
-
 /// heed_..._describe of nothing, and of this object into nothing.
 template <class Object, class Info>
 void check_describe(heed_status (*describe)(const Object*, Info*), const Object* object,
@@ -25,7 +20,7 @@ void check_describe(heed_status (*describe)(const Object*, Info*), const Object*
   const Info before = info;
   check_null(describe(nullptr, &info), called);
   check_null(describe(object, nullptr), "info");
-  CHECK(same_bytes(info, before));
+  CHECK(std::memcmp(&info, &before, sizeof info) == 0);
 }
 
 }  // namespace
@@ -49,9 +44,9 @@ TEST_CASE("NULL is refused by the functions of plans", "[null]") {
     CAPTURE(of.name);
     const Planned& api = *of.planned;
     Form form(of);
-    const Graph graph = form.graph(context);
+    const Object graph = form.graph_of(context);
     const heed_context* const c = context.get();
-    const heed_graph* const g = graph.get();
+    const auto* const g = static_cast<const heed_graph*>(graph.get());
     const void* const desc = form.given("desc");
     const void* const args = form.given("args");
     void* made = nullptr;
@@ -87,7 +82,6 @@ TEST_CASE("NULL is refused by the functions of plans", "[null]") {
 TEST_CASE("NULL is refused by the functions of contexts, and by calls without one", "[null]") {
   const Environment quiet;
   const Context context = serial();
-  heed_context* const none = nullptr;
   forget_last_error();
   check_null(heed_isa_get(0, nullptr), "info");
   check_describe(heed_context_describe, static_cast<const heed_context*>(context.get()), "context");
@@ -96,8 +90,11 @@ TEST_CASE("NULL is refused by the functions of contexts, and by calls without on
   const heed_context_options options = memory.options();
   check_null(heed_context_create(&options, nullptr), "context");
   CHECK(memory.live() == 0);
-  const heed_merge_desc merge = HEED_MERGE_DESC_INIT;
-  const heed_rotate_desc rotation = HEED_ROTATE_DESC_INIT;
+  for (const char* const of : {"merge", "rotate", "project", "matrix", "graph"}) {
+    Form form(of);
+    check_null(form.call(nullptr), "context");
+    CHECK(form.untouched());
+  }
   const heed_project_desc project = HEED_PROJECT_DESC_INIT;
   heed_weights_desc matrix = HEED_WEIGHTS_DESC_INIT;
   matrix.in = matrix.out = 1;
@@ -105,28 +102,18 @@ TEST_CASE("NULL is refused by the functions of contexts, and by calls without on
   const heed_cache_desc cache = two_layers();
   const Weights some_weights = prepared(context, 5, 6);
   float x = 0;
-  const void* const parts[] = {&x};
-  heed_weights* weights = untouched<heed_weights>();
-  heed_graph* graph = untouched<heed_graph>();
   heed_cache* made = untouched<heed_cache>();
   forget_last_error();
-  check_null(heed_merge(none, &merge, 1, parts, parts, &x, nullptr), "context");
-  check_null(heed_rotate(none, &rotation, &x, nullptr, &x), "context");
-  check_null(heed_project(none, &project, some_weights.get(), &x, &x), "context");
   check_null(heed_project(context.get(), &project, nullptr, &x, &x), "weights");
-  check_null(heed_weights_create(none, &matrix, &x, nullptr, &weights), "context");
   check_null(heed_weights_create(context.get(), &matrix, &x, nullptr, nullptr), "weights");
-  check_null(heed_graph_create(none, &edges, &graph), "context");
   check_null(heed_graph_create(context.get(), &edges, nullptr), "graph");
-  check_null(heed_cache_create(none, &cache, &made), "context");
+  check_null(heed_cache_create(nullptr, &cache, &made), "context");
   check_null(heed_cache_create(context.get(), &cache, nullptr), "cache");
   check_null(heed_cache_bytes(&cache, nullptr), "bytes");
   const Graph own = heed_test::create<heed_graph>(context.get(), &edges);
   check_describe(heed_graph_describe, static_cast<const heed_graph*>(own.get()), "graph");
   check_describe(heed_weights_describe, static_cast<const heed_weights*>(some_weights.get()),
                  "weights");
-  CHECK(weights == untouched<heed_weights>());
-  CHECK(graph == untouched<heed_graph>());
   CHECK(made == untouched<heed_cache>());
   CHECK(x == 0);
 }

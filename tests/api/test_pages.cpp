@@ -5,6 +5,7 @@
 #include "tests/problem/merge.hpp"
 #include "tests/problem/projection.hpp"
 #include "tests/problem/random_problems.hpp"
+#include "tests/support/calls.hpp"
 #include "tests/support/size.hpp"
 
 using namespace api_test;
@@ -12,49 +13,26 @@ using namespace api_test;
 namespace {
 
 constexpr std::uint32_t kDtypes[] = {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16,
-                                     HEED_DTYPE_F16};
-
-/// And those that keys and values may have beside float32.
-constexpr std::uint32_t kStored[] = {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16,
                                      HEED_DTYPE_F16, HEED_DTYPE_I8,  HEED_DTYPE_F8_E4M3};
 
-/// Calls function(context, dtype, end).
-template <class Dtypes, class Function>
-void each_isa(const Dtypes& dtypes, Function&& function) {
-  for (const std::string& isa : usable_isas()) {
-    const Context context = make_context(isa.c_str(), "serial", 1);
-    for (const std::uint32_t dtype : dtypes)
-      for (const End end : {End::kFirst, End::kLast}) {
-        CAPTURE(isa, dtype, end == End::kLast);
-        function(context, dtype, end);
-      }
-  }
-}
-
+/// Calls function(context) on every instruction set, with memory that begins at a forbidden page
+/// and that ends at one.
 template <class Function>
-void each_isa(Function&& function) {
-  each_isa(kDtypes, function);
+void each_isa_and_end(Function&& function) {
+  for (std::size_t n = 0; n < heed_test::plain_contexts().size(); ++n)
+    for (const End end : {End::kFirst, End::kLast}) {
+      CAPTURE(heed_test::IsaContexts::name(n), end == End::kLast);
+      const FencedTensors fence(end);
+      function(heed_test::plain_contexts()[n]);
+    }
 }
 
-void check_runs(const Context& context, Problem& problem) {
+void check_runs(const Context& context, Form& form) {
   Object plan;
-  const bool made = problem.prepare_and_create(context, plan);
+  const bool made = form.prepare_and_create(context, plan);
   INFO(heed_last_error());
   REQUIRE(made);
-  const std::size_t bytes = problem.describe(plan).workspace_bytes;
-  for (const End side : {End::kLast, End::kFirst}) {
-    const Fenced workspace(side == End::kLast ? (bytes + 63) / 64 * 64 : bytes, side);
-    workspace.fill(0xff);
-    CHECK(problem.run(plan, workspace.get(), workspace.bytes()) == HEED_STATUS_OK);
-  }
-}
-
-/// Of a changed form, whose tensors are changed after that.
-void check_runs(const Context& context, End end, const Problem::Change& change,
-                const std::function<void(Problem&)>& move) {
-  Problem problem("dense", change, end);
-  move(problem);
-  check_runs(context, problem);
+  CHECK(form.run(plan) == HEED_STATUS_OK);
 }
 
 /// Heads of 5 features, values of 7.
@@ -76,17 +54,12 @@ void shape(Form& form, std::uint32_t dtype, std::int64_t queries, std::int64_t k
 /// Runs what draw(seed) gives on every instruction set, its tensors against a forbidden page.
 template <class Draw, class Run>
 void check_drawn(std::size_t problems, const Draw& draw, const Run& run) {
-  static const std::vector<Context> contexts = [] {
-    std::vector<Context> all;
-    for (const std::string& isa : usable_isas())
-      all.push_back(make_context(isa.c_str(), "serial", 1));
-    return all;
-  }();
   for (std::uint64_t seed = 1; seed <= heed_test::count(problems); ++seed) {
     INFO("seed " << seed);
-    const heed_test::FencedTensors fence(seed % 2 == 0 ? End::kLast : End::kFirst);
+    const FencedTensors fence(seed % 2 == 0 ? End::kLast : End::kFirst);
     auto problem = draw(seed);
-    for (const Context& context : contexts) run(problem, context);
+    for (std::size_t n = 0; n < heed_test::plain_contexts().size(); ++n)
+      run(problem, heed_test::plain_contexts()[n]);
   }
 }
 
@@ -125,65 +98,63 @@ TEST_CASE("random problems touch no page beyond their tensors", "[pages]") {
 }
 
 TEST_CASE("no array of indices and no workspace is left at either end", "[pages]") {
-  for (const std::string& isa : usable_isas()) {
-    const Context context = make_context(isa.c_str(), "serial", 1);
-    for (const Kind& kind : kinds())
-      for (const End end : {End::kFirst, End::kLast}) {
-        CAPTURE(isa, kind.name, end == End::kLast);
-        check_runs(context, *kind.problem(end));
-      }
-  }
+  each_isa_and_end([](const Context& context) {
+    for (const Kind& kind : kinds()) {
+      CAPTURE(kind.name);
+      check_runs(context, *kind.problem());
+    }
+  });
 }
 
 TEST_CASE("keys past a length are not read", "[pages]") {
   // The tensors have room for `length` keys of the one sequence; the descriptor says 130.
-  each_isa(kStored, [](const Context& context, std::uint32_t dtype, End end) {
-    for (const std::int32_t length : {0, 1, 7, 64, 129})
-      for (const char* const option : {"", "args.mask args.bias args.alibi_slopes = NULL"}) {
-        CAPTURE(length);
-        Memory few(end);
-        check_runs(
-            context, end,
-            [&](Form& form) {
-              shape(form, dtype, 5, 130);
-              form.apply("desc.query_heads desc.key_heads = 1, args.key_lengths = {" +
-                         std::to_string(length) + "}, " + option);
-            },
-            [&](Problem& problem) {
-              std::vector<const char*> names = {"args.key", "args.value"};
-              if (dtype == HEED_DTYPE_I8)
-                names.insert(names.end(), {"args.key_scales", "args.value_scales"});
-              for (const char* const name : names) {
-                Tensor tensor = problem.tensor(name);
-                tensor.elements = tensor.elements / 130 * length;
-                few.place(tensor);
-              }
-            });
-      }
+  const auto check = [](const Context& context, std::uint32_t dtype, std::int64_t length,
+                        const std::string& option) {
+    CAPTURE(dtype, length, option);
+    Form form("dense");
+    shape(form, dtype, 5, 130);
+    form.apply("desc.query_heads desc.key_heads = 1, args.key_lengths = {" +
+               std::to_string(length) + "}" + option);
+    form.place();
+    std::vector<const char*> names = {"args.key", "args.value"};
+    if (dtype == HEED_DTYPE_I8) names.insert(names.end(), {"args.key_scales", "args.value_scales"});
+    for (const char* const name : names) {
+      Tensor tensor = form.tensor(name);
+      tensor.elements = tensor.elements / 130 * length;
+      form.place(tensor);
+    }
+    check_runs(context, form);
+  };
+  each_isa_and_end([&](const Context& context) {
+    for (const std::uint32_t dtype : kDtypes)
+      for (const std::int64_t length : {0, 1, 7, 64, 129})
+        for (const char* const option : {"", ", args.mask args.bias args.alibi_slopes = NULL"})
+          check(context, dtype, length, option);
   });
 }
 
 TEST_CASE("keys that belong to no packed sequence are not read", "[pages]") {
   // Two sequences of 70 and 60 keys, 100 rows of nobody before them and 50 after.
-  each_isa([](const Context& context, std::uint32_t dtype, End end) {
-    Memory few(end);
-    check_runs(
-        context, end,
-        [&](Form& form) {
-          shape(form, dtype, 3, 70);
-          form.apply(
-              "desc.batch = 2, desc.query_heads desc.key_heads = 1, pack_queries, "
-              "desc.packed_keys = 280, args.cu_seqlens_k = {100 170 230}");
-        },
-        [&](Problem& problem) {
-          for (const char* const name : {"args.key", "args.value"}) {
-            Tensor tensor = problem.tensor(name);
-            const std::size_t row = tensor.bytes() / 280;
-            tensor.elements = tensor.elements / 280 * 130;
-            tensor.point_at(reinterpret_cast<const void*>(
-                reinterpret_cast<std::uintptr_t>(few.place(tensor)) - 100 * row));
-          }
-        });
+  each_isa_and_end([](const Context& context) {
+    for (const std::uint32_t dtype : kDtypes) {
+      if (heed_test::is_scaled(dtype)) continue;
+      CAPTURE(dtype);
+      Form form("dense");
+      shape(form, dtype, 3, 70);
+      form.apply(
+          "desc.batch = 2, desc.query_heads desc.key_heads = 1, pack_queries, "
+          "desc.packed_keys = 280, args.cu_seqlens_k = {100 170 230}");
+      form.place();
+      for (const char* const name : {"args.key", "args.value"}) {
+        Tensor tensor = form.tensor(name);
+        const std::size_t row = tensor.bytes() / 280;
+        tensor.elements = tensor.elements / 280 * 130;
+        form.place(tensor);
+        tensor.point_at(reinterpret_cast<const void*>(
+            reinterpret_cast<std::uintptr_t>(tensor.memory()) - 100 * row));
+      }
+      check_runs(context, form);
+    }
   });
 }
 
@@ -194,24 +165,18 @@ TEST_CASE("no tensor of a call without a plan is left at either end", "[pages]")
         "desc.(from to).dtype = f16, desc.features = 300",
         "desc.rotary.pairs = 2, desc.features = 66", "desc.features = 2",
         "desc.features = 7, desc.rotary.features = 6"}},
-      {"merge", {"desc.features = 1", "float64", "parts = 1, desc.features = 66"}},
-      {"matrix", {"desc.in = 130, desc.out = 1", "desc.in = 1, desc.out = 66", "bias = NULL"}},
       {"graph", {"rows", "wide", "wide rows"}},
       {"append", {"positions", "tables", "cache.dtype = i8", "desc.key.dtype = f16"}},
       {"cache attention", {"positions", "pack_queries", "args.mask = own"}}};
-  for (const std::string& isa : usable_isas()) {
-    const Context context = make_context(isa.c_str(), "serial", 1);
+  each_isa_and_end([&](const Context& context) {
     for (const auto& [of, all] : problems)
-      for (const std::string& changes : all)
-        for (const End end : {End::kFirst, End::kLast}) {
-          CAPTURE(isa, of, changes, end == End::kLast);
-          Form form(of, changes);
-          Memory memory(end);
-          for (const Tensor& tensor : form.tensors())
-            if (tensor.name != "desc.sequences") memory.place(tensor);
-          const heed_status status = form.call(context);
-          INFO(heed_last_error());
-          CHECK(status == HEED_STATUS_OK);
-        }
-  }
+      for (const std::string& changes : all) {
+        CAPTURE(of, changes);
+        Form form(of, changes);
+        form.place();
+        const heed_status status = form.call(context);
+        INFO(heed_last_error());
+        CHECK(status == HEED_STATUS_OK);
+      }
+  });
 }

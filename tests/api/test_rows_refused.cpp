@@ -5,14 +5,8 @@
 using namespace api_test;
 
 TEST_CASE("a merge has parts, and every part its pointers", "[refused][merge]") {
-  struct Args {
-    const void *part_outs[3], *part_lses[3];
-    std::int64_t parts;
-    void *out, *lse;
-    const void *const *outs, *const *lses;
-  };
-  const Changes more = {{"no part_outs", [](Form& f) { f.at<Args>("args").outs = nullptr; }},
-                        {"no part_lses", [](Form& f) { f.at<Args>("args").lses = nullptr; }}};
+  const Changes more = {{"no part_outs", [](Form& f) { f.at<MergeArgs>("args").outs = nullptr; }},
+                        {"no part_lses", [](Form& f) { f.at<MergeArgs>("args").lses = nullptr; }}};
   check_refused("merge", R"(
     desc.batch | desc.heads | desc.rows | desc.features = -1 | least | -2^40 | 2^40+1 | most
       => must be 0 to 2^40
@@ -36,7 +30,7 @@ TEST_CASE("a merge has parts, and every part its pointers", "[refused][merge]") 
                 more);
 }
 
-TEST_CASE("what turns rows makes sense", "[refused][rotate]") {
+TEST_CASE("what turns rows, tables and positions make sense", "[refused][rotate]") {
   check_refused("rotate", R"(
     desc.batch | desc.heads | desc.rows = -1 | least | -2^40 | 2^40+1 | most
       => must be 0 to 2^40
@@ -53,6 +47,13 @@ TEST_CASE("what turns rows makes sense", "[refused][rotate]") {
     desc.rotary.features = 6 => ok
     desc.rotary.base = 1e-256 => ok
     desc.from = [0 0 6 1] => ok
+    desc.rotary.sines = own
+      => desc.rotary.sines is 0x ... ; it must be NULL without desc.rotary.table_rows
+    desc.rotary.table_stride = 3 => must be 0 without desc.rotary.table_rows
+    desc.position = -1 | least | most => must be 0 to 2^40
+    desc.position = 2^40-2
+      => desc.position + desc.rows - 1 is 1099511627777; it must be 0 to 2^40
+    desc.position = 2^40-3 => ok
     desc.rotary.pairs = 0, desc.rotary.features = 4 => must be 0 with HEED_ROTARY_NONE
     desc.rotary.pairs = 0, desc.rotary.table_rows = 1 => must be 0 with HEED_ROTARY_NONE
     desc.rotary.pairs = 0, desc.rotary.table_stride = 3 => must be 0 with HEED_ROTARY_NONE
@@ -62,14 +63,6 @@ TEST_CASE("what turns rows makes sense", "[refused][rotate]") {
     with float64:
     desc.from.dtype | desc.to.dtype = 0 | f32 | bf16 | f16
       => must be HEED_DTYPE_F64 (2) as that of another tensor is
-  )");
-}
-
-TEST_CASE("tables come in pairs and instead of a base", "[refused][rotate]") {
-  check_refused("rotate", R"(
-    desc.rotary.sines = own
-      => desc.rotary.sines is 0x ... ; it must be NULL without desc.rotary.table_rows
-    desc.rotary.table_stride = 3 => must be 0 without desc.rotary.table_rows
     with tables:
     desc.rotary.cosines | desc.rotary.sines = NULL
       => ; with desc.rotary.table_rows it must be a table
@@ -80,16 +73,6 @@ TEST_CASE("tables come in pairs and instead of a base", "[refused][rotate]") {
       overflows an address
     desc.rotary.table_rows = 0
       => desc.rotary.cosines is 0x ... ; it must be NULL without desc.rotary.table_rows
-  )");
-}
-
-TEST_CASE("positions have bounds", "[refused][rotate]") {
-  check_refused("rotate", R"(
-    desc.position = -1 | least | most => must be 0 to 2^40
-    desc.position = 2^40-2
-      => desc.position + desc.rows - 1 is 1099511627777; it must be 0 to 2^40
-    desc.position = 2^40-3 => ok
-    with tables:
     desc.position = 9 => must be 0 to 8, which the tables have
     desc.position = 6
       => desc.position + desc.rows - 1 is 9; it must be 0 to 8, which the tables have
@@ -103,17 +86,6 @@ TEST_CASE("positions have bounds", "[refused][rotate]") {
     with tables, positions:
     positions[5] = 9 => positions[1][1] is 9; it must be 0 to 8, which the tables have
   )");
-}
-
-TEST_CASE("sizes of 0: nothing to do, and no pointer is looked at", "[refused]") {
-  for (const std::string of : {"merge", "rotate", "project"})
-    for (const std::string size : {"batch", "heads", "rows"}) {
-      if (of == "project" && size == "heads") continue;
-      Form form(of.c_str(), "desc." + size + " = 0");
-      for (const Tensor& tensor : form.tensors()) tensor.point_at(nullptr);
-      if (of == "rotate") form.apply("positions = {-1}");
-      hand_in(form, false, [](heed_status status) { CHECK(status == HEED_STATUS_OK); });
-    }
 }
 
 // ---- Prepared matrices and projections ----

@@ -29,17 +29,8 @@ struct Given {
   Schema schema;
   StructBytes good;
   std::function<heed_status(void*)> call;
-  std::function<std::vector<Bytes>()> outputs = [] { return std::vector<Bytes>(); };
+  std::function<StructBytes()> outputs = nullptr;
 };
-
-template <class T, class Call>
-Given given(const char* called, Schema schema, const T& good, Call call) {
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(&good);
-  return {called, schema, {bytes, bytes + sizeof(T)}, [call](void* taken) {
-            forget_last_error();
-            return call(static_cast<T*>(taken));
-          }};
-}
 
 /// Calls check(size, words) with the words of a refusal, none if it is accepted, for every size up
 /// to the struct's own and for some that are absurd. Those that end where no field does are
@@ -89,7 +80,7 @@ void check_taken(const Given& s) {
     std::fill(shorter.begin() + size, shorter.end(), 0xee);
     std::fill(whole.begin() + size, whole.end(), 0);
     const heed_status want = s.call(whole.data());
-    const std::vector<Bytes> outputs = s.outputs();
+    const StructBytes outputs = s.outputs();
     const std::string message = want == HEED_STATUS_OK ? "" : heed_last_error();
     CHECK(message.find("struct_size") == std::string::npos);
     check_refusal(s.call(shorter.data()), want, message);
@@ -109,8 +100,14 @@ void check_taken(const Given& s) {
 
 /// A struct is filled as far as both sides know it: a longer one ends in zeros, nothing is written
 /// past the end of a shorter one or into one that is refused.
-void check_filled(const Given& s) {
-  CAPTURE(s.schema);
+template <class Info, class Call>
+void check_filled(Schema schema, const Info& init, const Call& call) {
+  CAPTURE(schema);
+  const auto* const begin = reinterpret_cast<const unsigned char*>(&init);
+  const Given s = {"info", schema, {begin, begin + sizeof init}, [&](void* info) {
+                     forget_last_error();
+                     return call(static_cast<Info*>(info));
+                   }};
   StructBytes known = s.good;
   REQUIRE(s.call(known.data()) == HEED_STATUS_OK);
   each_size(s, [&](std::uint32_t size, const std::string& refused) {
@@ -163,16 +160,15 @@ TEST_CASE("struct_size of every struct of an operation", "[struct_size]") {
 TEST_CASE("struct_size of what the library fills", "[struct_size]") {
   const Context context = serial();
   Form of_graph("graph attention"), of_block("block");
-  const Graph graph = of_graph.graph(context);
+  const auto graph =
+      heed_test::create<heed_graph>(context.get(), &of_graph.at<heed_graph_desc>("graph"));
   const auto check = [](Schema schema, const auto& object) {
     using Of = heed_test::Functions<typename std::decay_t<decltype(object)>::element_type>;
     const auto init = heed_test::sized<typename Of::Info>();
-    check_filled(
-        given("info", schema, init, [&](auto* info) { return Of::describe(object.get(), info); }));
+    check_filled(schema, init, [&](auto* info) { return Of::describe(object.get(), info); });
   };
-  check_filled(given("info", "struct_size/4 usable/4 name/p lanes/4 panel/4",
-                     heed_isa_info(HEED_ISA_INFO_INIT),
-                     [](heed_isa_info* info) { return heed_isa_get(0, info); }));
+  check_filled("struct_size/4 usable/4 name/p lanes/4 panel/4", heed_isa_info(HEED_ISA_INFO_INIT),
+               [](heed_isa_info* info) { return heed_isa_get(0, info); });
   check(
       "struct_size/4 threads/4 isa/p executor/p l1_bytes l2_bytes product/p check/4 precision/4 "
       "cpu/p tuning_file/p",

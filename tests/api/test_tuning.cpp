@@ -1,6 +1,6 @@
-// Tuning files: what is refused, which problems get which tiles, and that no bit depends on it.
+// Tuning files: what is refused, and which problems get which tiles. That no bit depends on tiles,
+// tests/operations/test_threads.cpp has.
 #include "tests/api/files.hpp"
-#include "tests/api/printed.hpp"
 #include "tests/api/refused.hpp"
 
 using namespace api_test;
@@ -39,6 +39,13 @@ void check_file_refused(const std::string& text, const std::string& words,
 }
 
 heed_attention_info tiles_of(const heed_context_options& options, const heed_attention_desc& desc) {
+  return describe(make_plan(make_context(&options), desc));
+}
+
+heed_attention_info tiles_of_gradients(const heed_context_options& options,
+                                       const heed_attention_desc& attention) {
+  heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
+  desc.attention = &attention;
   return describe(make_plan(make_context(&options), desc));
 }
 
@@ -153,11 +160,14 @@ TEST_CASE("a tuning file needs memory of the context's allocator", "[tuning][fil
   CHECK(refuse_each_request(memory, [&] { return try_context(options); }) >= 4);
 }
 
-TEST_CASE("tiles: option > environment > tuning file > automatic", "[tuning][files]") {
+TEST_CASE("tiles: option > environment > tuning file > automatic, of gradients too",
+          "[tuning][files][backward]") {
   const Environment environment;
+  environment.set("HEED_TUNING_FILE", "");
   const heed_attention_desc desc = grouped();
   heed_context_options options = options_with(nullptr);
   const heed_attention_info automatic = tiles_of(options, desc);
+  const std::uint32_t of_gradients = tiles_of_gradients(options, desc).tile_kv;
   CHECK(automatic.tuning_line == 0);
   CHECK(describe(make_context(&options)).tuning_file == nullptr);
 
@@ -166,15 +176,22 @@ TEST_CASE("tiles: option > environment > tuning file > automatic", "[tuning][fil
     CHECK(info.tile_q == tile_q);
     CHECK(info.tile_kv == tile_kv);
     CHECK(info.tuning_line == line);
+    const heed_attention_info backward = tiles_of_gradients(options, desc);  // which have no tile_q
+    const bool is_automatic = tile_kv == automatic.tile_kv;
+    CHECK(backward.tile_kv == (is_automatic ? of_gradients : tile_kv));
+    CHECK(backward.tuning_line == (is_automatic ? 0 : line));
   };
   const File both(file_of("tile_q=48 tile_kv=256"));
-  const File one(file_of("tile_kv=1024"));
+  const File rows(file_of("tile_q=48"));
+  const File keys(file_of("tile_kv=1024"));
   REQUIRE(automatic.tile_q != 48);
   REQUIRE(automatic.tile_kv != 256);
   environment.set("HEED_TUNING_FILE", both.path());
   check(48, 256, 3);
   CHECK(std::string(describe(make_context(&options)).tuning_file) == both.path());
-  options.tuning_file = one.path();
+  options.tuning_file = rows.path();
+  check(48, automatic.tile_kv, 3);
+  options.tuning_file = keys.path();
   check(automatic.tile_q, 1024, 3);
   options.tuning_file = "";
   check(automatic.tile_q, automatic.tile_kv, 0);
@@ -186,31 +203,8 @@ TEST_CASE("tiles: option > environment > tuning file > automatic", "[tuning][fil
   check(72, 640, 0);
   options.tile_q = 96;
   check(96, 640, 0);
-}
-
-TEST_CASE("gradients take the tiles that are asked for, whoever asks",
-          "[tuning][files][backward]") {
-  const Environment environment;
-  const heed_attention_desc attention = grouped();
-  heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
-  desc.attention = &attention;
-  heed_context_options options = options_with(nullptr);
-  const auto check = [&](std::uint32_t tile_kv, std::uint32_t line) {
-    const heed_attention_info info = describe(make_plan(make_context(&options), desc));
-    CHECK(info.tile_kv == tile_kv);
-    CHECK(info.tuning_line == line);
-  };
-  const std::uint32_t automatic = describe(make_plan(make_context(&options), desc)).tile_kv;
-  const File rows(file_of("tile_q=48"));  // of which gradients have none
-  options.tuning_file = rows.path();
-  check(automatic, 0);
-  const File both(file_of("tile_q=48 tile_kv=1024"));
-  options.tuning_file = both.path();
-  check(1024, 3);
-  environment.set("HEED_TILE_KV", "640");
-  check(640, 0);
   options.tile_kv = 256;
-  check(256, 0);
+  check(96, 256, 0);
 }
 
 TEST_CASE("tiles of gradients have fewer keys, because more lies beside them",
@@ -219,11 +213,8 @@ TEST_CASE("tiles of gradients have fewer keys, because more lies beside them",
   heed_attention_desc attention = grouped();
   attention.features = attention.value_features = 8;  // a small cache too has room for two tiles
   attention.key_length = 1 << 20;
-  heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
-  desc.attention = &attention;
   const heed_context_options options = options_with(nullptr);
-  const std::uint32_t backward = describe(make_plan(make_context(&options), desc)).tile_kv;
-  CHECK(backward < tiles_of(options, attention).tile_kv);
+  CHECK(tiles_of_gradients(options, attention).tile_kv < tiles_of(options, attention).tile_kv);
 }
 
 TEST_CASE("the first line of a tuning file that covers a problem gives its tiles",
@@ -291,20 +282,4 @@ TEST_CASE("HEED_VERBOSE=1 shows the tuning file's line", "[tuning][verbose][file
   Captured err(STDERR_FILENO);
   (void)run(context);
   check_contains(err.text(), {"tiles 48 x 128 of line 3, "});
-}
-
-TEST_CASE("a tuning file changes no bit", "[tuning][determinism][files]") {
-  const Environment environment;
-  heed_attention_desc desc = small_desc(300, 300);
-  desc.query_heads = 2;
-  for (const std::string& isa : usable_isas()) {
-    heed_context_options options = serial_options();
-    options.isa = isa.c_str();
-    const heed_test::Numbers want = run(make_context(&options), desc);
-    const File file("heed-tuning 1\n" + section(isa.c_str()) + "rows=300 tile_q=1 tile_kv=1\n");
-    options.tuning_file = file.path();
-    const Context context = make_context(&options);
-    REQUIRE(describe(make_plan(context, desc)).tuning_line == 3);
-    CHECK(same_bits(run(context, desc), want));
-  }
 }

@@ -1,7 +1,7 @@
 // HEED_VERBOSE=1 is one line per run on stderr; everything else is silent.
 #include <algorithm>
 
-#include "tests/api/printed.hpp"
+#include "tests/api/files.hpp"
 #include "tests/api/problems.hpp"
 #include "tests/oracle/dense.hpp"
 
@@ -49,7 +49,7 @@ TEST_CASE("HEED_VERBOSE=1 prints one line per run of every operation, and nothin
       environment.set("HEED_VERBOSE", value.c_str());
       const Context context = serial();
       environment.set("HEED_VERBOSE", value == "1" ? "0" : "1");  // too late: the context is made
-      const std::unique_ptr<Problem> problem = kind.problem();
+      const std::unique_ptr<Form> problem = kind.problem();
       Object plan;
       bool made = false, ran = false;
       const std::string silent = printed([&] {
@@ -76,7 +76,7 @@ TEST_CASE("HEED_VERBOSE=1 says everything of a run", "[verbose][files]") {
   environment.set("HEED_VERBOSE", "1");
   const struct {
     const char* change;
-    std::initializer_list<const char*> words;
+    std::vector<std::string> words;
   } rows[] = {{"args.mask = NULL",
                {"B2 ", "H4 ", "Hkv2 ", "Lq3 ", "Lkv5 ", "D4 ", "Dv6 ", "serial x1", "GFLOP/s"}},
               {"desc.alignment = 0, desc.causal = 2", {"causal+2"}},
@@ -87,7 +87,7 @@ TEST_CASE("HEED_VERBOSE=1 says everything of a run", "[verbose][files]") {
                 "alibi", "sinks", "lengths", "first_keys", "weights=4"}}};
   for (const std::string& isa : usable_isas())
     for (const auto& row : rows) {
-      const Context context = make_context(isa.c_str(), "serial", 1);
+      const Context context = make_context(isa.c_str());
       Form form("dense", row.change);
       const auto& desc = form.at<heed_attention_desc>("desc");
       const heed_attention_info info = describe(make_plan(context, desc));
@@ -97,7 +97,7 @@ TEST_CASE("HEED_VERBOSE=1 says everything of a run", "[verbose][files]") {
                                std::to_string(info.tile_kv) + ", " + std::to_string(info.tasks) +
                                " tasks";
       check_contains(text, row.words);
-      check_contains(text, {work.c_str(), isa.c_str(), info.strategy});
+      check_contains(text, {work, isa, info.strategy});
       CHECK((text.find("causal") != std::string::npos) == (desc.causal != 0));
       CHECK((text.find("mask") != std::string::npos) ==
             (form.tensor("args.mask").memory() != nullptr));
@@ -109,13 +109,13 @@ TEST_CASE("HEED_VERBOSE=1 says where results are less exact than float32", "[ver
   environment.set("HEED_VERBOSE", "1");
   heed_attention_desc desc = small_desc(60, 40, 32, 32);  // tiles of fewer are not worth it
   for (const std::string& isa : usable_isas()) {
-    const Context context = make_context(isa.c_str(), "serial", 1);
+    const Context context = make_context(isa.c_str());
     for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_BF16}) {
       desc.query.dtype = desc.key.dtype = desc.value.dtype = dtype;
       Captured err(STDERR_FILENO);
       (void)run(context, desc);
       const bool rounds = heed_test::multiplies_pairs(isa) && dtype == HEED_DTYPE_BF16;
-      check_contains(err.text(), {(isa + (rounds ? " default serial" : " serial")).c_str()});
+      check_contains(err.text(), {isa + (rounds ? " default serial" : " serial")});
     }
   }
 }

@@ -1,7 +1,7 @@
 // Workspaces: what is refused, that what is asked for suffices, and what checked mode finds.
 #include <thread>
 
-#include "tests/api/printed.hpp"
+#include "tests/api/files.hpp"
 #include "tests/api/problems.hpp"
 #include "tests/problem/graph_attention.hpp"
 
@@ -13,7 +13,9 @@ struct Ready {
   Ready(const Kind& kind, const Context& context) : problem(kind.problem()) {
     REQUIRE(problem->prepare_and_create(context, plan));
     bytes = problem->describe(plan).workspace_bytes;
-    CHECK(problem->workspace(plan) == bytes);
+    std::size_t asked_for = 0;
+    CHECK(problem->of.planned->workspace(plan.get(), &asked_for) == HEED_STATUS_OK);
+    CHECK(asked_for == bytes);
   }
   void check_refused(const void* workspace, std::size_t given, heed_status expected,
                      const std::string& words) {
@@ -22,7 +24,7 @@ struct Ready {
     check_refusal(problem->run(plan, const_cast<void*>(workspace), given), expected, words);
     CHECK((expected == HEED_STATUS_INTERNAL || problem->untouched()));
   }
-  std::unique_ptr<Problem> problem;
+  std::unique_ptr<Form> problem;
   Object plan;
   std::size_t bytes;
 };
@@ -51,27 +53,6 @@ TEST_CASE("a workspace that cannot be used is refused", "[workspace]") {
   }
 }
 
-TEST_CASE("a run writes nothing past its workspace, whatever was in it", "[workspace]") {
-  for (const std::string& isa : usable_isas()) {
-    const Context context = make_context(isa.c_str(), "serial", 1);
-    for (const Kind& kind : kinds()) {
-      CAPTURE(isa, kind.name);
-      Ready ready(kind, context);
-      const Workspace workspace(ready.bytes + 256);
-      std::vector<std::vector<unsigned char>> results;
-      for (const int fill : {0x00, 0xff, 0x7f}) {  // 0xff.. is a NaN, 0x7f7f7f7f is large
-        std::memset(workspace.get(), fill, ready.bytes + 256);
-        REQUIRE(ready.problem->run(ready.plan, workspace.get(), ready.bytes) == HEED_STATUS_OK);
-        const auto* const end = static_cast<const unsigned char*>(workspace.get()) + ready.bytes;
-        for (int i = 0; i < 256; ++i) REQUIRE(end[i] == fill);
-        results.push_back(ready.problem->outputs());
-      }
-      CHECK(results[0] == results[1]);
-      CHECK(results[0] == results[2]);
-    }
-  }
-}
-
 TEST_CASE("checked: a run has the same bits, and a workspace needs some KiB more",
           "[check][files]") {
   const Captured quiet(STDERR_FILENO);
@@ -91,7 +72,7 @@ TEST_CASE("checked: a workspace that overlaps a tensor is refused", "[check][fil
   const Captured quiet(STDERR_FILENO);
   const Context context = checked_context(HEED_CHECK_ON);
   for (const Kind& kind : kinds()) {
-    const std::vector<Tensor> tensors = kind.problem()->tensors;
+    const std::vector<Tensor> tensors = kind.problem()->given_tensors();
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       if (tensors[i].content == Tensor::kGiven) continue;
       CAPTURE(kind.name, tensors[i].name);
@@ -100,11 +81,12 @@ TEST_CASE("checked: a workspace that overlaps a tensor is refused", "[check][fil
       std::memset(workspace.get(), 0, workspace.bytes());
       const char* const end = static_cast<char*>(workspace.get()) + ready.bytes;
       const std::string overlaps = "overlaps " + tensors[i].name + ", 0x";
-      ready.problem->tensors[i].point_at(end - 8);
+      const Tensor tensor = ready.problem->given_tensors()[i];
+      tensor.point_at(end - 8);
       forget_last_error();
       check_refusal(ready.problem->run(ready.plan, workspace.get(), ready.bytes),
                     HEED_STATUS_INVALID_WORKSPACE, "workspace, 0x ... " + overlaps);
-      ready.problem->tensors[i].point_at(end);
+      tensor.point_at(end);
       CHECK(ready.problem->run(ready.plan, workspace.get(), ready.bytes) == HEED_STATUS_OK);
     }
   }
@@ -188,47 +170,4 @@ TEST_CASE("checked: writes past the ends of the workspace are told", "[check][fi
     within = {[] {}};
     CHECK(ready.problem->run(ready.plan, bytes, workspace.bytes()) == HEED_STATUS_OK);
   }
-}
-
-namespace {
-
-std::size_t graph_backward_bytes(const Context& context, std::int64_t nodes, std::int64_t degree,
-                                 std::int64_t heads) {
-  heed_test::EdgeList edges;
-  edges.nodes = nodes;
-  for (std::int64_t n = 0; n < nodes; ++n)
-    for (std::int64_t e = 0; e < degree; ++e) edges.add((n * 7 + e * 13) % nodes, n);
-  heed_test::GraphForm form;
-  form.rows = true;
-  form.reverse = true;
-  const heed_test::Graph graph = heed_test::make_graph(context, edges, form);
-  heed_graph_attention_desc attention = HEED_GRAPH_ATTENTION_DESC_INIT;
-  attention.heads = heads;
-  attention.features = 16;
-  heed_graph_attention_backward_desc desc = HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT;
-  desc.attention = &attention;
-  return heed_test::describe(heed_test::make_plan(context, graph, desc)).workspace_bytes;
-}
-
-}  // namespace
-
-// A log-sum-exp, what it lacks and a delta for every node and head; nothing for edges, whose number
-// is told apart from that of nodes.
-TEST_CASE("gradients over a graph take three numbers for a node and head, and none for an edge",
-          "[workspace]") {
-  constexpr std::int64_t kHeads = 4, kNodes = 4000, kNumber = sizeof(float);
-  const Environment quiet;
-  const Context context = serial();
-  const auto bytes_of = [&](std::int64_t nodes, std::int64_t degree) {
-    return static_cast<std::int64_t>(graph_backward_bytes(context, nodes, degree, kHeads));
-  };
-  const std::int64_t bytes = bytes_of(kNodes, 4);
-  CHECK(bytes_of(kNodes, 32) == bytes);
-  CHECK(bytes_of(2 * kNodes, 4) - bytes == 3 * kHeads * kNodes * kNumber);
-  const std::int64_t one_thread = bytes - 3 * kHeads * kNodes * kNumber;
-  CHECK(one_thread < 128 << 10);
-  // With 32 edges a node, under a tenth of a number for each edge and head.
-  constexpr std::int64_t kDegree = 32;
-  const std::int64_t scores = kNodes * kDegree * kHeads;
-  CHECK(10 * (bytes - one_thread) < scores * kNumber);
 }

@@ -70,10 +70,10 @@ void call(Case& c, const api_test::Operation& of) {
   const bool args = damage(c, form, line);
   c.record.describe(line);
   if (of.planned != nullptr) {
-    const Graph graph = form.graph(c.context);
+    const api_test::Object graph = form.graph_of(c.context);
     void* made = nullptr;
-    c.record.add("plan",
-                 of.planned->create(c.context.get(), graph.get(), form.given("desc"), &made));
+    c.record.add("plan", of.planned->create(c.context.get(), static_cast<heed_graph*>(graph.get()),
+                                            form.given("desc"), &made));
     const api_test::Object plan(made, of.planned->destroy);
     if (plan == nullptr || !args) return;
     std::size_t bytes = 0;
@@ -88,10 +88,8 @@ void call(Case& c, const api_test::Operation& of) {
       for (const api_test::Tensor& tensor : form.tensors()) tensor.point_at(nullptr);
     c.record.add("call", form.call(c.context));
   }
-  for (const api_test::Tensor& tensor : form.tensors())
-    if (tensor.content == api_test::Tensor::kResult)
-      c.record.add(tensor.name.c_str(), std::string(static_cast<const char*>(tensor.own->at()),
-                                                    sizeof(api_test::Bytes)));
+  const std::vector<unsigned char> outputs = form.outputs();
+  c.record.add("outputs", std::string(outputs.begin(), outputs.end()));
 }
 
 /// Options, or a variable of the environment.

@@ -14,13 +14,15 @@ constexpr std::int64_t kFeatures = 32;
 constexpr std::size_t kElements = 1 << 17;  // more than any call writes
 constexpr float kUntouched = -12345.678F;
 
-/// Calls create(&object) and destroys what it made, without memory of its own.
-template <class Object, class Create>
-heed_status make_and_destroy(void (*destroy)(Object*), Create create) {
-  Object* object = nullptr;
-  const heed_status status = create(&object);
-  if (status == HEED_STATUS_OK) destroy(object);
-  return status == HEED_STATUS_OK || object == nullptr ? status : HEED_STATUS_INTERNAL;
+/// Makes a plan of a problem and destroys it, without memory of its own.
+heed_status make_plan(Scene& s, std::size_t i) {
+  api_test::Form& form = *s.problems[i];
+  const api_test::Planned& functions = *form.of.planned;
+  void* plan = nullptr;
+  const heed_status status = functions.create(
+      s.context.get(), static_cast<heed_graph*>(form.graph.get()), form.given("desc"), &plan);
+  if (status == HEED_STATUS_OK) functions.destroy(plan);
+  return status == HEED_STATUS_OK || plan == nullptr ? status : HEED_STATUS_INTERNAL;
 }
 
 /// A prompt, and a fork of it that goes on, attended together.
@@ -57,21 +59,16 @@ heed_status generate(Scene& s) {
 
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all = [] {
-    std::vector<Entry> list = {{"heed_context_create",
-                                [](Scene& s) {
-                                  return make_and_destroy(
-                                      heed_context_destroy, [&](heed_context** context) {
-                                        return heed_context_create(&s.options, context);
-                                      });
-                                }},
-                               {"heed_cache_attention", generate}};
+    std::vector<Entry> list = {
+        {"heed_context_create", [](Scene& s) { return api_test::try_context(s.options); }},
+        {"heed_cache_attention", generate}};
     std::size_t i = 0;
     for (const api_test::Kind& kind : api_test::large_kinds()) {
       const std::string name = kind.name;
-      list.push_back({name + ", a plan",
-                      [i](Scene& s) { return s.problems[i]->make_and_destroy(s.context); }});
+      list.push_back({name + ", a plan", [i](Scene& s) { return make_plan(s, i); }});
       list.push_back({name + ", a run", [i](Scene& s) {
-                        return s.problems[i]->run(s.plans[i], s.workspace, s.workspace_bytes);
+                        return s.problems[i]->run(s.plans[i], s.workspace->get(),
+                                                  s.workspace->bytes());
                       }});
       list.push_back({name + ", a call", [i](Scene& s) { return s.problems[i]->call(s.context); }});
       ++i;
@@ -109,16 +106,16 @@ Scene::Scene(const char* name, const heed_allocator* allocator, std::uint32_t th
   heed_context* made = nullptr;
   require_ok(heed_context_create(&options, &made));
   context.reset(made);
+  std::size_t workspace_bytes = 0;
   for (const api_test::Kind& kind : api_test::large_kinds()) {
     problems.push_back(kind.problem());
     plans.emplace_back();
     if (!problems.back()->prepare_and_create(context, plans.back()))
       require_ok(HEED_STATUS_INTERNAL);
-    workspace_bytes = std::max(workspace_bytes, problems.back()->workspace(plans.back()));
+    workspace_bytes =
+        std::max(workspace_bytes, problems.back()->describe(plans.back()).workspace_bytes);
   }
-  workspace_bytes = (workspace_bytes / HEED_WORKSPACE_ALIGNMENT + 1) * HEED_WORKSPACE_ALIGNMENT;
-  workspace = std::aligned_alloc(HEED_WORKSPACE_ALIGNMENT, workspace_bytes);
-
+  workspace = std::make_unique<Workspace>(workspace_bytes);
   for (const api_test::Kind& kind : api_test::unplanned_kinds()) {
     problems.push_back(kind.problem());
     require_ok(problems.back()->prepare(context));
@@ -133,8 +130,6 @@ Scene::Scene(const char* name, const heed_allocator* allocator, std::uint32_t th
   cache.features = kFeatures;
   cache.pages = 8;
 }
-
-Scene::~Scene() { std::free(workspace); }
 
 void Scene::forget() {
   std::fill(own_out.begin(), own_out.end(), kUntouched);

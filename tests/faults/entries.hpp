@@ -18,9 +18,6 @@ class Scene {
   /// nullptr for a caller's executor, which runs its bodies one after the other.
   Scene(const char* executor, const heed_allocator* allocator = nullptr, std::uint32_t threads = 4,
         const char* isa = nullptr);
-  ~Scene();
-  Scene(const Scene&) = delete;
-  Scene& operator=(const Scene&) = delete;
 
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   heed_executor executor = HEED_EXECUTOR_INIT;
@@ -28,10 +25,9 @@ class Scene {
 
   /// Of every operation, those with plans first: a problem, its plan, and room for any of their
   /// runs.
-  std::vector<std::unique_ptr<api_test::Problem>> problems;
+  std::vector<std::unique_ptr<api_test::Form>> problems;
   std::vector<api_test::Object> plans;
-  void* workspace = nullptr;
-  std::size_t workspace_bytes = 0;
+  std::unique_ptr<Workspace> workspace;
 
   // Of a cache:
   heed_cache_desc cache = HEED_CACHE_DESC_INIT;

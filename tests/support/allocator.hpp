@@ -43,6 +43,8 @@ class CountingAllocator {
   std::size_t bytes() const { return bytes_; }
   /// Whether all sizes and alignments made sense, and what was given back was this memory.
   bool sound() const { return sound_; }
+  /// Of the last request that was refused.
+  std::size_t refused_bytes() const { return refused_bytes_; }
 
  private:
   /// Stands before each block, an alignment away.
@@ -54,7 +56,10 @@ class CountingAllocator {
   static void* allocate(void* user, std::size_t size, std::size_t alignment) {
     auto& self = *static_cast<CountingAllocator*>(user);
     self.sound_ = self.sound_ && size > 0 && alignment > 0 && (alignment & (alignment - 1)) == 0;
-    if (self.requests_++ == self.refuse_at_) return nullptr;
+    if (self.requests_++ == self.refuse_at_) {
+      self.refused_bytes_ = size;
+      return nullptr;
+    }
     const std::size_t ahead = std::max<std::size_t>(alignment, 64);
     auto* const all = static_cast<char*>(std::aligned_alloc(ahead, (size / ahead + 2) * ahead));
     if (all == nullptr) return nullptr;
@@ -80,6 +85,7 @@ class CountingAllocator {
   std::size_t requests_ = 0;
   std::size_t live_ = 0;
   std::size_t bytes_ = 0;
+  std::size_t refused_bytes_ = 0;
   bool sound_ = true;
 };
 

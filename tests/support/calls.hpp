@@ -162,16 +162,21 @@ class Contexts {
 Choices draw_choices(Random& random);
 
 /// A workspace full of NaN, so that whoever reads before writing spoils the result, with
-/// canaries after it.
+/// canaries after it; or between forbidden pages where there are FencedTensors.
 class Workspace {
  public:
-  explicit Workspace(std::size_t bytes)
-      : bytes_(bytes), memory_(HEED_DTYPE_F32, (bytes + 3) / sizeof(float), 0) {}
+  explicit Workspace(std::size_t bytes) : bytes_(bytes), memory_(made(bytes)) {}
   void* get() const { return const_cast<unsigned char*>(memory_.data()); }
   std::size_t bytes() const { return bytes_; }
   bool intact() const { return memory_.guards_intact(); }
 
  private:
+  static Memory made(std::size_t bytes) {
+    const auto fence = FencedTensors::fence();
+    const std::size_t unit = fence ? HEED_WORKSPACE_ALIGNMENT : sizeof(float);
+    return Memory(HEED_DTYPE_F32, (bytes + unit - 1) / unit * unit / sizeof(float), 0, fence);
+  }
+
   std::size_t bytes_;
   Memory memory_;
 };
