@@ -381,8 +381,8 @@ class Ahead {
   std::size_t lines_ = 0;       ///< left of it; 0: nothing is left at all
 };
 
-/// The panels of query rows and of the gradients of their results, and what `softmax_gradient` knows
-/// of these rows.
+/// The panels of query rows and of the gradients of their results, and what `softmax_gradient`
+/// knows of these rows.
 template <class Element, class Real>
 struct GradientPanels {
   const Element* query;
