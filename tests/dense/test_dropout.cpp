@@ -111,3 +111,21 @@ TEST_CASE("a call drops the pairs of the mask, few rows or many, on every instru
         });
       }
 }
+
+TEST_CASE("a dropout that keeps nothing of a row leaves 0, and its lse", "[dropout]") {
+  Problem p(Sizes{40, 1, 8, 8, 1, 1, 1});
+  p.fill(2);
+  p.desc.dropout = 0.999;
+  p.want_lse();
+  for (const char* const isa : isa_names()) {
+    p.run_all(isa);
+    std::size_t zeros = 0;
+    for (Index i = 0; i < 40; ++i) {
+      const bool falls = is_dropped(0.999, 0, 0, 0, 0, i, 0);
+      zeros += falls ? 1 : 0;
+      if (falls) CHECK(p.out.get({0, 0, i, 0}) == 0);
+      CHECK(std::isfinite(p.lse->get({0, 0, i, 0})));
+    }
+    CHECK(zeros > 35);
+  }
+}
