@@ -136,7 +136,7 @@ TEST_CASE("a prepared matrix has room for what it must hold", "[sizes][weights]"
         desc.out = out;
         desc.layout = {0, 0, 1, 1, 1};
         Weights weights;
-        memory.restart(1);  // its numbers
+        memory.restart(0);  // its numbers come first
         const heed_status status = make_object(weights, [&](heed_weights** made) {
           return heed_weights_create(context.get(), &desc, &zero, nullptr, made);
         });
