@@ -62,10 +62,9 @@ void project_nodes(const GraphStep& step, const Matmul (&products)[3]) {
               for (std::int64_t n = begin; n < end; ++n) {
                 data.copy(n, row);
                 for (const Matmul& product : products)
-                  kernels.numbers.write(product.y.layout.type,
-                                        own.multiply(n, product.w.matrix, product.w.data, row),
-                                        static_cast<std::size_t>(product.w.matrix.out),
-                                        product.y.at(n, 0), 1);
+                  kernels.numbers.write(
+                      product.y.layout.type, own.multiply(n, product.w.matrix, product.w.data, row),
+                      static_cast<std::size_t>(product.w.matrix.out), product.y.at(n, 0), 1);
               }
             });
 }
@@ -96,8 +95,7 @@ void project(GraphStep& step) {
               plan.key),
       product(plan.matmuls.values, HEED_GIVEN_MATRIX(args, value).laid_out(p.w_value, p.bias),
               value, plan.value)};
-  if (p.shares_matrices())
-    return run_matmuls(step.threads(plan.project_workers), products, 3);
+  if (p.shares_matrices()) return run_matmuls(step.threads(plan.project_workers), products, 3);
   with_real(p.float64, [&](auto real) { project_nodes<decltype(real)>(step, products); });
 }
 
