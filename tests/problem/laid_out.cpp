@@ -122,6 +122,7 @@ LaidOut::LaidOut(std::int64_t count, std::uint32_t* dtype, std::uint32_t real, U
 
 LaidOut LaidOut::without(std::size_t axis) const {
   LaidOut other = *this;
+  if (axis == 0 && packed_) other.unused_ = other.strides_[axis];
   other.strides_[axis] = nullptr;
   return other;
 }
@@ -158,6 +159,7 @@ Extent LaidOut::extent() const {
                               &layout.stride_feature};
   for (std::size_t axis = 0; axis < 4; ++axis)
     if (strides_[axis] != nullptr) *to[axis] = *strides_[axis];
+  if (unused_ != nullptr) layout.stride_batch = *unused_;
   return Extent(shape_, layout, real_, packed_);
 }
 

@@ -106,6 +106,7 @@ class LaidOut {
   std::uint32_t* dtype_;
   std::uint32_t* reserved_;
   std::array<std::int64_t*, 4> strides_;  ///< NULL: 0
+  std::int64_t* unused_ = nullptr;        ///< stride_batch, which says that other strides are given
   std::uint32_t real_;
   Use use_;
   bool packed_ = false;
