@@ -19,6 +19,7 @@ std::vector<Field> fields_of(const Problem& p) {
   if (d.bias.keys != 1) d.bias.keys = 0;
   const heed_mpi_attention_desc& given = p.given;
   const heed_attention_backward_desc& g = p.backward;
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a member's name
 #define SAME(of, field) same(#field, of.field)
   std::vector<Field> fields = {SAME(d, batch),          SAME(d, query_heads),
                                SAME(d, key_heads),      SAME(d, features),

@@ -43,7 +43,6 @@ double gathered_by(const GraphPlan& plan) {
 }  // namespace heed::mpi
 
 using namespace heed::mpi;
-namespace mpi = heed::mpi;
 
 heed_mpi_graph_attention_plan::heed_mpi_graph_attention_plan(const heed_context* context,
                                                              const heed_mpi_graph& over,
