@@ -1,7 +1,8 @@
 // A run: all ranks do the same in every step, from the first message to the last row of out.
+#include <atomic>
 #include <chrono>
-#include <future>
 #include <system_error>
+#include <thread>
 
 #include "engine/mpi/graph/plan.hpp"
 #include "engine/runtime/structs.hpp"
@@ -15,6 +16,14 @@ using Plan = heed_mpi_graph_attention_plan;
 /// How often MPI is seen to while others compute: messages travel piece by piece, and a core that
 /// waits is one that does not compute.
 constexpr std::chrono::microseconds kBetweenLooks{20};
+
+/// A thread that has ended when this does, whatever MPI says meanwhile.
+struct Joined {
+  std::thread thread;
+  ~Joined() {
+    if (thread.joinable()) thread.join();
+  }
+};
 
 class Run : RankRun {
  public:
@@ -130,15 +139,18 @@ class Run : RankRun {
   void compute_meanwhile(const Stage& stage, Function&& function) {
     if (stage.inner == nullptr) return;
     if (plan_.halo.messages() == 0) return function();
-    std::future<void> other;
+    std::atomic<bool> done{false};
+    Joined other;
     try {
-      other = std::async(std::launch::async, function);
+      other.thread = std::thread([&] {
+        function();
+        done.store(true, std::memory_order_release);
+      });
     } catch (const std::system_error&) {
       return function();  // no thread to be had: rows travel as far as MPI takes them by itself
     }
-    while (!requests_.progress() && other.wait_for(kBetweenLooks) != std::future_status::ready) {
-    }
-    other.wait();
+    while (!done.load(std::memory_order_acquire) && !requests_.progress())
+      std::this_thread::sleep_for(kBetweenLooks);
   }
 
   /// The places that own edges were given at, from one of them on: dropout goes by them.
