@@ -90,8 +90,7 @@ class Backward {
       const bool apart = s > 0 && plan_.blocks_of_split() > 1;
       Real* const sums = apart ? total + plan_.sum_values : total;
       if (apart) std::fill_n(sums, plan_.sum_values, Real{0});
-      rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence), score_sums_of(pack, s)},
-               s == 0 || apart);
+      rows.add(s, sums_in(sums, sequence, score_sums_of(pack, s)), s == 0 || apart);
       if (apart) add_values(sums, static_cast<std::size_t>(plan_.sum_values), total);
     }
     write_keys(sequence, head_of(pack), total, 1, 0, all_keys_of(sequence), slab);
@@ -106,7 +105,7 @@ class Backward {
     if (s >= rows.splits()) return;
     Real* const sums = sums_of(pack) + s * plan_.sum_values;
     std::fill_n(sums, plan_.sum_values, Real{0});
-    rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence), score_sums_of(pack, s)}, true);
+    rows.add(s, sums_in(sums, sequence, score_sums_of(pack, s)), true);
   }
 
   std::int64_t key_tasks() const { return ceil_div(problem_.key_length, kKeysPerTask); }
@@ -231,14 +230,15 @@ class Backward {
            (pack * plan_.splits + split) * plan_.attention.pack_heads * weights_;
   }
 
-  // The sums of a split: of its keys, then of its values.
+  SplitSums<Real> sums_in(Real* sums, const Sequence& sequence, double* score_weights) const {
+    return SplitSums<Real>::in(sums, problem_.features, plan_.columns.lanes,
+                               static_cast<std::size_t>(sequence.key_length), 0, score_weights);
+  }
   KeySums<Real> keys_of(Real* sums, const Sequence& sequence) const {
-    return {sums, static_cast<std::size_t>(sequence.key_length)};
+    return sums_in(sums, sequence, nullptr).keys;
   }
   KeySums<Real> values_of(Real* sums, const Sequence& sequence) const {
-    const std::int64_t lanes = kernels_.panels.lanes;
-    return {sums + round_up(problem_.features, lanes) * sequence.key_length,
-            static_cast<std::size_t>(sequence.key_length)};
+    return sums_in(sums, sequence, nullptr).values;
   }
 
   /// The key head of a pack: its number within its sequence.

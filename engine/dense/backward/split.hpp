@@ -82,11 +82,15 @@ class Split {
 
   /// Sums of a block and a tile, which stay in the caches until they are added to `all`.
   SplitSums<Real> begin_sums(const KeyBlock& tile, const SplitSums<Real>& all) const {
-    Real* const keys = rows_.buffer(&BackwardSlab::tile_sums);
-    Real* const values = keys + columns_of(on_.problem.features) * tile.keys;
-    std::fill(keys, values + columns_of(on_.problem.value_features) * tile.keys, Real{0});
-    const auto first = static_cast<std::size_t>(tile.begin);
-    return {{keys, tile.keys, first}, {values, tile.keys, first}, all.score_weights};
+    const std::size_t lanes = rows_.plan.columns.lanes;
+    Real* const buffer = rows_.buffer(&BackwardSlab::tile_sums);
+    const SplitSums<Real> sums =
+        SplitSums<Real>::in(buffer, on_.problem.features, lanes, tile.keys,
+                            static_cast<std::size_t>(tile.begin), all.score_weights);
+    const std::int64_t of_values =
+        round_up(on_.problem.value_features, static_cast<std::int64_t>(lanes));
+    std::fill(buffer, sums.values.sums + static_cast<std::size_t>(of_values) * tile.keys, Real{0});
+    return sums;
   }
 
   void add_sums(const SplitSums<Real>& of, const KeyBlock& tile, const SplitSums<Real>& to) const {
@@ -100,12 +104,6 @@ class Split {
     };
     add(of.keys, on_.problem.features, to.keys);
     add(of.values, on_.problem.value_features, to.values);
-  }
-
-  /// Features in whole vectors.
-  std::size_t columns_of(std::int64_t features) const {
-    return static_cast<std::size_t>(
-        round_up(features, static_cast<std::int64_t>(on_.kernels.panels.lanes)));
   }
 
   /// Panels [begin, end) of the block from `first` on against a tile, all of them at a block of
