@@ -145,7 +145,7 @@ std::vector<Tensor> edges_of(Form& form);
 
 /// All of them.
 const std::vector<Operation>& operations();
-const Operation& operation(const std::string& name);
+const Operation& operation(const char* name);
 
 class Form {
  public:

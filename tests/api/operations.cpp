@@ -837,10 +837,10 @@ const std::vector<Operation>& operations() {
   return all;
 }
 
-const Operation& operation(const std::string& name) {
+const Operation& operation(const char* name) {
   for (const Operation& one : operations())
     if (one.name == name) return one;
-  throw std::invalid_argument("there is no operation " + name);
+  throw std::invalid_argument(std::string("there is no operation ") + name);
 }
 
 }  // namespace api_test
