@@ -10,6 +10,9 @@
 //           accumulators += values^T x probabilities    the sums so far; [feature][row]
 //     out = accumulators / row_sum
 //
+// Of few rows and many keys a task attends a chunk of the keys, and the results of chunks are
+// merged.
+//
 // Source: Milakov & Gimelshein 2018 (arXiv:1805.02867), with lazy rescaling.
 #include <algorithm>
 #include <limits>
@@ -36,15 +39,15 @@ template <class Real>
 class Prefill {
  public:
   /// The slab is the thread's. Where there are `parts`, pairs of bfloat16 are multiplied.
-  Prefill(const heed_attention_args& args, const QueryBlock& block, std::byte* slab,
-          RowResult<Real>* results, Parts parts)
+  Prefill(const heed_attention_args& args, const QueryBlock& block, std::byte* workspace,
+          std::byte* slab, Parts parts)
       : on_{*block.plan, args, block.sequence, slab},
         products_(products_of(on_.kernels, parts)),
         block_(block),
         scores_(on_, HEED_WEIGHTS_PROBABILITIES, parts),
         values_(on_, block.key_head, parts),
-        results_(results),
-        output_(on_, results),
+        workspace_(workspace),
+        output_(on_, block.plan->template results_in<Real>(workspace)),
         kept_(on_),
         dropout_(on_) {}
 
@@ -75,11 +78,21 @@ class Prefill {
       each_panel([&](const Panel<Real>& panel) {
         if (on_.problem.hard) return write_chosen(panel);
         finish(panel);
-        output_.write(panel);
+        write(panel);
       });
     }
     if (products_.depth == 1 || on_.problem.hard) return;
     for (std::int64_t p = 0; p < block_.panels; ++p) attend_without_pairs(p);
+  }
+
+  /// Merges the results of all chunks of keys, and writes the block's rows.
+  void merge() const {
+    const std::int64_t chunks = prefill_chunks(on_.sequence.key_length);
+    each_panel([&](const Panel<Real>& panel) {
+      output_.write_merged(panel, [&](const auto& function) {
+        for (std::int64_t chunk = 0; chunk < chunks; ++chunk) function(partial_of(panel, chunk));
+      });
+    });
   }
 
  private:
@@ -118,7 +131,7 @@ class Prefill {
       else
         attend_keys(panel, packs(1), false);
       const bool isolated = finish(panel);
-      output_.write(panel);
+      write(panel);
       const bool weighed = kept_.write(panel, block_keys(panel), scores_);
       if (isolated || weighed) tile.loaded = false;  // the buffers hold other keys
     });
@@ -285,7 +298,7 @@ class Prefill {
   /// Forgets what the panel has seen.
   void reset(const Panel<Real>& panel) const {
     *panel.summed = Summed::kNothing;
-    panel.begin_sums(static_cast<const Real*>(on_.args.sinks));
+    panel.begin_sums(block_.chunked ? nullptr : sinks());
     if (on_.problem.hard) argmax(panel).begin(panel.pitch, panel.rows);
   }
 
@@ -345,7 +358,7 @@ class Prefill {
   void attend_without_pairs(std::int64_t p) const {
     bool rows[kMaxPanel];
     if (!has_numbers(on_.kernels, this->panel(p), features_, rows))
-      Prefill(on_.args, block_, on_.slab, results_, {}).attend_rows(p, rows);
+      Prefill(on_.args, block_, workspace_, on_.slab, {}).attend_rows(p, rows);
   }
 
   /// Attends panel p again, and writes these rows of its results and kept weights.
@@ -354,16 +367,49 @@ class Prefill {
     begin(panel);
     attend_keys(panel, packs(1), false);
     finish(panel);
-    output_.write(panel, rows);
+    write(panel, rows);
     if (kept_.keeps()) kept_.write(panel, block_keys(panel), scores_, rows);
   }
+
+  /// Writes the results of a panel that has seen all keys, or the chunk's, or the `wanted` rows of
+  /// these.
+  void write(const Panel<Real>& panel, const bool* wanted = nullptr) const {
+    if (!block_.chunked) return output_.write(panel, wanted);
+    const PartialResults<Real> to = partial_of(panel, block_.chunk);
+    alignas(kAlignment) Real ones[kMaxPanel];
+    std::fill_n(ones, panel.pitch, Real{1});
+    for (std::size_t i = 0; i < panel.rows; ++i) {
+      if (wanted != nullptr && !wanted[i]) continue;
+      to.row_max[i] = panel.state.row_max[i];
+      to.row_sum[i] = panel.state.row_sum[i];
+    }
+    store_rows(
+        on_.kernels, panel, panel.state.accumulators, ones, features_,
+        side_by_side(kTypeOf<Real>, sizeof(Real)), on_.buffer(&Slab::rows),
+        [&](std::size_t i, std::int64_t, std::int64_t) {
+          return reinterpret_cast<std::byte*>(to.sums + i * features_);
+        },
+        wanted);
+  }
+
+  /// Where a panel leaves what it makes of a chunk of keys.
+  PartialResults<Real> partial_of(const Panel<Real>& panel, std::int64_t chunk) const {
+    const heed_attention_plan& plan = on_.plan;
+    Real* const values = reinterpret_cast<Real*>(workspace_ + plan.key_partials) +
+                         (block_.index * plan.key_chunks + chunk) * plan.partial_values;
+    const std::int64_t rows = block_.cut.begin(block_.cut.panels());
+    return {values + panel.first, values + rows + panel.first,
+            values + 2 * rows + panel.first * plan.problem.value_features};
+  }
+
+  const Real* sinks() const { return static_cast<const Real*>(on_.args.sinks); }
 
   const AttentionThread<Real> on_;
   const ProductKernels<Real>& products_;
   const QueryBlock& block_;
   const Scores<Real> scores_;
   const Values<Real> values_;
-  RowResult<Real>* const results_;
+  std::byte* const workspace_;
   const Output<Real> output_;
   const KeptProbs<Real> kept_;
   const Dropout<Real> dropout_;
@@ -377,21 +423,28 @@ void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
     using Real = decltype(real);
     const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
     const std::uint32_t lanes = kernels.panels.lanes;
-    parallel_for(
-        plan.context->threads, {plan.tasks, plan.tasks_per_claim, plan.workers},
-        [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-          const UnitInUse unit(products_of(kernels, plan.parts));
-          QueryBlock block = QueryBlock::of(plan, args, lanes, begin);
-          for (std::int64_t task = begin; task < end; ++task) {
-            const bool last = task + 1 == end;
-            const QueryBlock next = last ? block : QueryBlock::of(plan, args, lanes, task + 1);
-            if (block.panels > 0)
-              Prefill<Real>(args, block, plan.slab_in(workspace, worker),
-                            plan.results_in<Real>(workspace), plan.parts_for(block.sequence, lanes))
-                  .attend(last ? nullptr : &next);
-            block = next;
-          }
-        });
+    parallel_for(plan.context->threads, {plan.tasks, plan.tasks_per_claim, plan.workers},
+                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                   const UnitInUse unit(products_of(kernels, plan.parts));
+                   QueryBlock block = QueryBlock::of(plan, args, lanes, begin);
+                   for (std::int64_t task = begin; task < end; ++task) {
+                     const bool last = task + 1 == end;
+                     const QueryBlock next =
+                         last ? block : QueryBlock::of(plan, args, lanes, task + 1);
+                     if (block.panels > 0)
+                       Prefill<Real>(args, block, workspace, plan.slab_in(workspace, worker),
+                                     plan.parts_for(block.sequence, lanes))
+                           .attend(last ? nullptr : &next);
+                     block = next;
+                   }
+                 });
+    if (plan.key_chunks == 1) return;
+    each_task(plan, plan.tasks / plan.key_chunks, 1, workspace,
+              [&](std::int64_t task, std::byte* slab) {
+                const QueryBlock block = QueryBlock::of(plan, args, lanes, task * plan.key_chunks);
+                if (block.chunked && block.panels > 0)
+                  Prefill<Real>(args, block, workspace, slab, {}).merge();
+              });
   });
 }
 

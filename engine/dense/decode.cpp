@@ -21,13 +21,6 @@
 namespace heed {
 namespace {
 
-/// to[x] += from[x] * factor.
-template <class Real>
-void add_scaled(const Real* __restrict from, Real factor, std::size_t count, Real* __restrict to) {
-#pragma GCC unroll 8
-  for (std::size_t x = 0; x < count; ++x) to[x] += from[x] * factor;
-}
-
 /// Calls function(block) for blocks of keys, which begin at fixed ones, and the second and all
 /// others where a turn does, and so a page of memory may.
 template <class Function>
@@ -180,40 +173,12 @@ class Decoding {
   /// `partial` has the results of all chunks.
   void finish(const DecodedRows<Real>& rows, Real* partial) const {
     if (rows.rows == 0) return;
-    const auto features = static_cast<std::size_t>(plan_.problem.value_features);
     const Output<Real> output(rows.on, plan_.results_in<Real>(workspace_));
-    Real* const merged = rows.on.buffer(&Slab::accumulators);
-    Panel<Real> panel = rows.panel;
-    panel.state.row_max = rows.on.buffer(&Slab::row_max);
-    panel.state.row_sum = rows.on.buffer(&Slab::row_sum);
-    panel.begin_sums(static_cast<const Real*>(args_.sinks));
-    const auto each_chunk = [&](auto&& function) {
+    output.write_merged(rows.panel, [&](const auto& function) {
       for (std::int64_t chunk = 0; chunk < decode_.chunks; ++chunk)
         if (chunk_keys(rows.on.sequence, chunk).keys > 0)
           function(chunk_results(partial + chunk * decode_.partial_values, rows.rows));
-    };
-    const auto share = [&](Real row_max, Real most) {
-      if (row_max == most) return Real{1};
-      Real power = row_max - most;
-      kernels_.numbers.exp2(&power, &power, 1);
-      return power;
-    };
-    const auto kept = static_cast<Real>(plan_.problem.kept());
-    for (std::size_t r = 0; r < panel.rows; ++r) {
-      Real most = panel.state.row_max[r];
-      each_chunk([&](const PartialResults<Real>& of) { most = std::max(most, of.row_max[r]); });
-      Real sum = panel.state.row_sum[r] * share(panel.state.row_max[r], most);
-      std::fill_n(merged, features, Real{0});
-      each_chunk([&](const PartialResults<Real>& of) {
-        const Real factor = share(of.row_max[r], most);
-        sum += of.row_sum[r] * factor;
-        add_scaled(of.sums + r * features, factor, features, merged);
-      });
-      panel.state.row_max[r] = most;
-      panel.state.row_sum[r] = sum;
-      multiply_values(merged, sum == 0 ? Real{0} : 1 / (sum * kept), features, merged);
-      output.write_row(panel, r, merged);
-    }
+    });
   }
 
   const heed_attention_plan& plan_;

@@ -7,6 +7,13 @@
 
 namespace heed {
 
+/// to[x] += from[x] * factor.
+template <class Real>
+void add_scaled(const Real* __restrict from, Real factor, std::size_t count, Real* __restrict to) {
+#pragma GCC unroll 8
+  for (std::size_t x = 0; x < count; ++x) to[x] += from[x] * factor;
+}
+
 template <class Real>
 class Output {
  public:
@@ -40,6 +47,38 @@ class Output {
     const std::int64_t head = panel.head(i);
     write_values(row, head, values);
     write_softmax(panel.state, i, row, head);
+  }
+
+  /// Merges partial results of the panel's rows over chunks of keys, in their order, and writes the
+  /// rows. each_chunk(function) calls function(partial result) for every chunk.
+  template <class EachChunk>
+  void write_merged(Panel<Real> panel, const EachChunk& each_chunk) const {
+    Real* const merged = on_.buffer(&Slab::accumulators);
+    panel.state.row_max = on_.buffer(&Slab::row_max);
+    panel.state.row_sum = on_.buffer(&Slab::row_sum);
+    panel.begin_sums(static_cast<const Real*>(on_.args.sinks));
+    const auto share = [&](Real row_max, Real most) {
+      if (row_max == most) return Real{1};
+      Real power = row_max - most;
+      on_.kernels.numbers.exp2(&power, &power, 1);
+      return power;
+    };
+    const auto kept = static_cast<Real>(on_.problem.kept());
+    for (std::size_t r = 0; r < panel.rows; ++r) {
+      Real most = panel.state.row_max[r];
+      each_chunk([&](const PartialResults<Real>& of) { most = std::max(most, of.row_max[r]); });
+      Real sum = panel.state.row_sum[r] * share(panel.state.row_max[r], most);
+      std::fill_n(merged, features_, Real{0});
+      each_chunk([&](const PartialResults<Real>& of) {
+        const Real factor = share(of.row_max[r], most);
+        sum += of.row_sum[r] * factor;
+        add_scaled(of.sums + r * features_, factor, features_, merged);
+      });
+      panel.state.row_max[r] = most;
+      panel.state.row_sum[r] = sum;
+      multiply_values(merged, sum == 0 ? Real{0} : 1 / (sum * kept), features_, merged);
+      write_row(panel, r, merged);
+    }
   }
 
   /// Hard attention: writes row i of the panel, `values`, which is the value of `key`.

@@ -31,6 +31,9 @@ constexpr std::int64_t kLargestTiledBlock = 1024;
 /// them, and for half as many where panels would do, too.
 constexpr std::int64_t kSumsPerVector = 4;
 
+/// Past so many rows, tiles of a matrix unit take less time than decoding.
+constexpr std::int64_t kRowsOfTiles = 6;
+
 /// Panels of a few rows are faster where keys and values lie in a cache, and decoding where they do
 /// not. A sequence with so many bytes is taken to lie in memory.
 constexpr std::int64_t kLongBytes = std::int64_t{4} << 20;
@@ -208,18 +211,30 @@ bool multiplies_integers(const heed_context& context, const Problem& p) {
          p.features <= kMostFeatures;
 }
 
+/// heed_attention_plan::key_chunks. Tasks of few rows are few, and each would read many keys.
+std::int64_t chunks_of(const heed_attention_plan& plan, Pass pass) {
+  const Problem& p = plan.problem;
+  const std::int64_t fewest_rows = p.packed_queries > 0 ? 1 : p.query_length;
+  const bool some = pass == Pass::kForward && plan.placement == Placement::kPacked && !p.hard &&
+                    p.key_length >= 2 * kPrefillChunk &&
+                    plan.pack_heads * fewest_rows <= kMostChunkedRows;
+  return some ? std::min(ceil_div(p.key_length, kPrefillChunk), kMostChunks) : 1;
+}
+
 /// Which sequences are decoded, and into which parts.
 void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& widths) {
   const Problem& p = plan.problem;
   const std::int64_t longest = plan.pack_heads * p.query_length;
   // Of narrow rows, sums over lanes take longer than the products.
   const std::int64_t sums = kSumsPerVector * p.features / widths.lanes;
-  const std::int64_t few = std::clamp(sums, std::int64_t{1}, widths.decoded);
+  const bool pairs = plan.parts.count == 1 && !plan.parts.exact && p.key.type == ElementType::kBf16;
+  const std::int64_t panels = widths.by_tiles && pairs ? kRowsOfTiles : widths.decoded;
+  const std::int64_t few = std::clamp(sums, std::int64_t{1}, panels);
   const Size key_bytes = (Size(p.features) * p.key.bytes + Size(p.value_features) * p.value.bytes) *
                          std::max(p.key_heads, std::int64_t{1});
   const std::int64_t long_keys = ceil_div(kLongBytes, std::min(key_bytes.value(), kLongBytes));
-  const std::int64_t most =
-      p.key_length < long_keys ? few : std::max(few, std::min(sums / 2, 2 * widths.decoded));
+  const std::int64_t far = widths.by_tiles && pairs ? kRowsOfTiles : 2 * widths.decoded;
+  const std::int64_t most = p.key_length < long_keys ? few : std::max(few, std::min(sums / 2, far));
   const bool some = p.packed_queries > 0 ? plan.pack_heads <= most : longest <= most;
   Decode& decode = plan.decode;
   if (plan.placement == Placement::kByHead || p.hard || !p.is_dot() || !some) return;
@@ -229,11 +244,13 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.many_keys = long_keys * (kManyBytes / kLongBytes);
   decode.block_keys = decoded_block(plan, false);
   decode.turn_keys = decoded_block(plan, true);
-  const bool pairs = plan.parts.count == 1 && !plan.parts.exact && p.key.type == ElementType::kBf16;
   const bool has_rows = plan.context->kernels->f32.row_pairs != nullptr;
   decode.pairs = has_rows && longest > 1 && (pairs || multiplies_integers(*plan.context, p));
   plan.strategy = longest <= few ? &kDecode : &kMixed;
-  if (plan.strategy == &kDecode) plan.tasks = 0;
+  if (plan.strategy == &kDecode) {
+    plan.tasks = 0;
+    plan.key_chunks = 1;
+  }
   const std::int64_t rows = std::min(longest, most);
   decode.chunks = std::max(ceil_div(p.key_length, kDecodeChunk), std::int64_t{1});
   plan_packs(plan);
@@ -325,7 +342,8 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
 void plan_recompute(heed_attention_plan& plan, const Widths& widths) {
   const Problem& p = plan.problem;
   plan.chunks = ceil_div(p.key_length, plan.tile_kv);
-  const bool all_kept = plan.strategy == &kPrefill && plan.kept_keys >= p.key_length;
+  const bool all_kept =
+      plan.strategy == &kPrefill && plan.key_chunks == 1 && plan.kept_keys >= p.key_length;
   const bool weights = p.weights_point != HEED_WEIGHTS_NONE && p.query_length > 0 && !all_kept;
   if (!weights && !p.sum_columns) return;
   const Size heads = Size(p.batch) * p.query_heads;
@@ -345,12 +363,16 @@ void lay_out_workspace(heed_attention_plan& plan) {
       slabs.checked("the workspace", {{"desc.features", p.features},
                                       {"desc.value_features", p.value_features},
                                       {"threads", plan.workers}}));
-  if (plan.decode.chunks <= 1) return;
-  plan.decode.partials = plan.bytes;
-  const Size parts = Size(p.batch) * plan.packs() * plan.decode.chunks *
-                         plan.decode.partial_values * real_bytes(p.float64) +
-                     slabs;
-  plan.bytes = static_cast<std::size_t>(checked_rows(p, parts, "the sums of all chunks"));
+  const auto take = [&](std::int64_t chunks, std::int64_t values) {
+    const std::size_t at = round_up(plan.bytes, kAlignment);
+    const Size partials = Size(p.batch) * plan.packs() * chunks * values * real_bytes(p.float64);
+    if (chunks > 1)
+      plan.bytes = static_cast<std::size_t>(
+          checked_rows(p, partials + static_cast<std::int64_t>(at), "the sums of all chunks"));
+    return at;
+  };
+  plan.decode.partials = take(plan.decode.chunks, plan.decode.partial_values);
+  plan.key_partials = take(plan.key_chunks, plan.partial_values);
 }
 
 }  // namespace
@@ -385,12 +407,14 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
       checked_rows(problem, Size(plan.pack_heads) * problem.query_length, "the number of rows");
   const std::int64_t packs =
       checked_rows(problem, Size(problem.batch) * plan.packs(), "the number of heads");
-  choose_tiles(plan, pass, rows, packs, widths);
+  plan.key_chunks = chunks_of(plan, pass);
+  choose_tiles(plan, pass, rows, packs * plan.key_chunks, widths);
   plan.accumulator_rows =
       accumulator_rows(problem.value_features, problem.key_length)
           .checked("the rows of accumulators", {{"desc.value_features", problem.value_features}});
   plan.query_blocks = ceil_div(rows, plan.tile_q);
-  plan.tasks = checked_rows(problem, Size(packs) * plan.query_blocks, "the number of rows");
+  plan.tasks = checked_rows(problem, Size(packs) * plan.query_blocks * plan.key_chunks,
+                            "the number of rows");
   plan.flops = 2.0 * static_cast<double>(problem.features + problem.value_features) *
                attended_pairs(problem) * static_cast<double>(problem.batch) *
                static_cast<double>(problem.query_heads);
@@ -401,6 +425,9 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   const std::int64_t claims =
       std::clamp(worth, std::int64_t{1}, std::max(plan.tasks, std::int64_t{1}));
   plan.tasks_per_claim = std::max(ceil_div(plan.tasks, claims), std::int64_t{1});
+  plan.partial_values =
+      checked_rows(problem, (Size(problem.value_features) + 2) * std::min(rows, kMostChunkedRows),
+                   "a chunk's sums");
   plan.decode.per_claim = 1;
   if (pass == Pass::kForward) plan_decode(plan, packs, widths);
   if (plan.strategy == &kDecode) plan.parts = {};

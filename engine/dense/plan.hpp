@@ -39,6 +39,18 @@ struct Slab {
 /// Keys that one task of decoding attends; they decide bits.
 inline constexpr std::int64_t kDecodeChunk = 1024;
 
+/// At least as many of prefill, where few rows attend so many keys that these are worth more tasks.
+/// There are at most kMostChunks, since each leaves a result of every row.
+inline constexpr std::int64_t kPrefillChunk = 2048;
+inline constexpr std::int64_t kMostChunks = 64;
+inline constexpr std::int64_t kMostChunkedRows = 128;
+inline std::int64_t prefill_chunk(std::int64_t keys) {
+  return kPrefillChunk * ceil_div(keys, kMostChunks * kPrefillChunk);
+}
+inline std::int64_t prefill_chunks(std::int64_t keys) {
+  return ceil_div(keys, prefill_chunk(keys));
+}
+
 /// Packs that a task of decoding takes through its chunk side by side, at most, and of these those
 /// of different sequences that share keys.
 inline constexpr std::int64_t kTogether = 16;
@@ -156,7 +168,8 @@ struct heed_attention_plan {
   std::uint32_t tuning_line;      ///< of the tuning file, which gave tiles; 0: none did
   std::int64_t query_lines;       ///< of a panel
   std::int64_t accumulator_rows;  ///< of a panel, see totals.hpp
-  std::int64_t tasks;             ///< packs * query_blocks
+  std::int64_t key_chunks;        ///< of the longest sequence that chunks() says it of; else 1
+  std::int64_t tasks;             ///< packs * query_blocks * key_chunks
   std::int64_t tasks_per_claim;   ///< so that a claim is worth its atomic increment
   std::int64_t chunks;            ///< of tile_kv keys; weights and column sums come chunk by chunk
   std::int64_t recomputed;        ///< chunks of all heads, the tasks of recompute(); 0: nobody asks
@@ -164,8 +177,10 @@ struct heed_attention_plan {
   double flops;
   heed::Decode decode;
   heed::Slab slab;
-  std::size_t results_bytes;  ///< RowResult [batch][query_heads][query_length], before the slabs
-  std::size_t bytes;          ///< of workspace that a run needs
+  std::size_t results_bytes;    ///< RowResult [batch][query_heads][query_length], before the slabs
+  std::size_t key_partials;     ///< offset into the workspace: partial results [pack][key_chunks]
+  std::int64_t partial_values;  ///< of one: row_max, row_sum and sums of every row of its panels
+  std::size_t bytes;            ///< of workspace that a run needs
 
   std::size_t workspace_bytes() const { return bytes; }
   std::int64_t all_tasks() const { return tasks + decode.tasks; }
@@ -194,10 +209,17 @@ struct heed_attention_plan {
            (s.key_length < decode.long_keys ? decode.few : decode.rows);
   }
 
+  /// Whether prefill attends a sequence's keys chunk by chunk, and merges the results; it depends
+  /// on the sequence alone, too.
+  bool chunks_keys(const heed::Sequence& s) const {
+    return key_chunks > 1 && s.key_length >= 2 * heed::kPrefillChunk &&
+           pack_heads * s.query_length <= heed::kMostChunkedRows && !decodes(s);
+  }
+
   /// Whether prefill writes the weights of a sequence, see kept_probs.hpp; it depends on the
   /// sequence alone, too.
   bool keeps_probs(const heed::Sequence& s) const {
-    return kept_keys > 0 && s.key_length <= kept_keys && !decodes(s);
+    return kept_keys > 0 && s.key_length <= kept_keys && !decodes(s) && !chunks_keys(s);
   }
 
   /// Of one batch item.

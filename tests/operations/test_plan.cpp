@@ -206,12 +206,38 @@ TEST_CASE("decoding has a task for every chunk of keys, and keeps a row's sums o
   }
 }
 
+TEST_CASE("prefill of few rows has a task for every chunk of keys, and no more than so many",
+          "[plan]") {
+  Choices fixed;
+  fixed.tile_q = 128;
+  for (const Table<float>* const isa : usable_isas()) {
+    const Context context = make_context(isa->isa, fixed);
+    heed_attention_desc desc = desc_of(128, 2 * heed::kPrefillChunk, 64, 80);
+    const auto tasks = [&](Index chunks, Index rest = 0) {
+      desc.key_length = chunks * heed::kPrefillChunk + rest;
+      return static_cast<Index>(describe(context, desc).tasks);
+    };
+    const auto workspace = [&](Index chunks) {
+      return workspace_of(context, desc.query_length, chunks * heed::kPrefillChunk, 64, 80);
+    };
+    INFO(isa->isa);
+    const Index blocks = tasks(2) / 2;
+    CHECK(tasks(2, -1) == blocks);
+    CHECK(tasks(2, 1) == 3 * blocks);
+    CHECK(tasks(heed::kMostChunks) == heed::kMostChunks * blocks);
+    CHECK(tasks(5 * heed::kMostChunks, 7) == heed::kMostChunks * blocks);
+    CHECK(workspace(9) - workspace(8) == 128 * (80 + 2) * sizeof(float));
+    desc.query_length += 1;
+    CHECK(tasks(9) == tasks(2));
+  }
+}
+
 TEST_CASE("the workspace does not grow with the lengths, but for totals over many keys", "[plan]") {
   Choices fixed;
   fixed.tile_q = fixed.tile_kv = 256;
   for (const Table<float>* const isa : usable_isas()) {
     const Context context = make_context(isa->isa, fixed);
-    const Index rows = 2 * isa->rows.queries + 1;
+    const Index rows = heed::kMostChunkedRows + 1;
     const std::size_t few = workspace_of(context, rows, 1, 64, 80);
     const std::size_t many = workspace_of(context, rows, heed::kFoldKeys + 1, 64, 80);
     CHECK(many > few);
