@@ -264,8 +264,6 @@ MUTANTS = [
            "panel.begin_sums(block_.chunked ? nullptr : sinks());", "panel.begin_sums(sinks());"),
     Mutant("chunk-end", "every chunk of keys of prefill ends where the keys do", DENSE,
            "panel.key_end = in_chunk(panel.key_end);", ""),
-    Mutant("chunk-wanted", "rows of a chunk that are computed again without pairs replace all others", DENSE,
-           "if (wanted != nullptr && !wanted[i]) continue;", ""),
     Mutant("decode-leak", "a NaN in a value reaches rows that may not attend it", DENSE,
            "if (softmax[i]->end()) continue;", "softmax[i]->end(); continue;"),
     Mutant("scale-leak", "a scale of NaN reaches rows that may not attend its value", DENSE,
