@@ -151,8 +151,7 @@ class Prefill {
     each_attended(panel, tile, [&](const Attended& keys) {
       RowState<Real> state = panel.state;
       state.ahead = tile.ahead;
-      state.fresh = *panel.summed == Summed::kNothing;
-      if (state.fresh) *panel.summed = Summed::kKeys;
+      state.fresh = panel.begins_sums();
       Real* const probs = kept_.at(panel, keys.block.begin);
       const std::size_t summed = totals(panel).rows_summed();
       const bool plain = keys.allowed != Allowed::kSome && scores_.plain();

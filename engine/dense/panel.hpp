@@ -83,6 +83,13 @@ struct Panel : PanelRows {
     return block.begin >= whole_begin && block.end() <= whole_end;
   }
 
+  /// Whether the panel's sums hold nothing, for the last time: the caller adds keys to them.
+  bool begins_sums() const {
+    const bool fresh = *summed == Summed::kNothing;
+    if (fresh) *summed = Summed::kKeys;
+    return fresh;
+  }
+
   /// Begins the rows' softmax. A sink, one per head or nullptr, is a key without a value that comes
   /// first.
   void begin_sums(const Real* sinks) const {

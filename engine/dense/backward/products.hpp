@@ -72,10 +72,8 @@ class Products {
                                static_cast<std::size_t>(on_.problem.value_features),
                                panel.lse_whole, panel.lse_rest, panel.delta},
                               to);
-    const bool fresh = *panel.summed == Summed::kNothing;
-    if (fresh) *panel.summed = Summed::kKeys;
     products_.multiply_panel(panel.vectors, from_key(products_, packed(tile), first), keys.keys,
-                             to.paired, panel.state.accumulators, features, fresh);
+                             to.paired, panel.state.accumulators, features, panel.begins_sums());
   }
 
   /// Keys [begin, end) of the block have nothing to do with the panel.
@@ -144,10 +142,7 @@ class Products {
     const auto features = static_cast<std::size_t>(on_.problem.features);
     Real* const of_query = panel.state.accumulators;
     Real* const of_weights = of_query + features * panel.pitch;
-    if (*panel.summed == Summed::kNothing) {
-      std::fill_n(of_query, 2 * features * panel.pitch, Real{0});
-      *panel.summed = Summed::kKeys;
-    }
+    if (panel.begins_sums()) std::fill_n(of_query, 2 * features * panel.pitch, Real{0});
     // Keys sum over lanes: those of no row have any gradient, where a key is not finite.
     for (std::size_t j = 0; panel.rows < panel.pitch && j < block.keys; ++j)
       std::fill(panel.gradients + j * panel.pitch + panel.rows,
@@ -168,8 +163,7 @@ class Products {
   void add_queries(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
                    const KeyBlock& block) const {
     RowState<Real> state = panel.state;
-    state.fresh = *panel.summed == Summed::kNothing;
-    if (state.fresh) *panel.summed = Summed::kKeys;
+    state.fresh = panel.begins_sums();
     accumulate(products_, panel, state, from_key(products_, packed(tile), block.begin - tile.begin),
                block, all_keys(block.keys), panel.gradients, on_.problem.features);
   }
@@ -256,10 +250,7 @@ class Products {
     const auto features = static_cast<std::size_t>(on_.problem.features);
     const auto value_features = static_cast<std::size_t>(on_.problem.value_features);
     const Real* const attended = scores_.attended(panel, block);
-    if (*panel.summed == Summed::kNothing) {
-      std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
-      *panel.summed = Summed::kKeys;
-    }
+    if (panel.begins_sums()) std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
     const auto add = [&](Real factor, const Real* columns, std::size_t i, std::size_t count,
                          const KeySums<Real>& to, std::size_t key) {
       each_columns(rows_.plan.columns, count, [&](const Columns& some) {
