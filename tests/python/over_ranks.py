@@ -295,7 +295,9 @@ REFUSED = {
     ],
     heed.UnsupportedError: [
         ("attention", dict(hard=True), "hard is given, which is not supported over ranks"),
+        ("attention", dict(dropout_origin=[0] * 4), "dropout_origin is given, which is not"),
         ("graph_attention", dict(w_key=prepared), "w_key is heed.Weights"),
+        ("graph_attention", dict(dropout_edges=[0]), "dropout_edges is given, which is not supp"),
         ("graph_attention", dict(data=lambda: requiring(0, 4)), "data requires gradients, which"),
         ("torch", TWO_BIASES, "attn_mask requires gradients and bias is"),
     ],

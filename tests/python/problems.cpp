@@ -155,6 +155,7 @@ void say_options(nb::dict& call, const Problem& p) {
   if (d.window != 0) call["window"] = nb::make_tuple(bound(d.window_left), bound(d.window_right));
   say_softmax(call, d);
   say_dropout(call, p);
+  add_some(call, "dropout_origin", p.dropout_origin);
   if (p.mask) call["attn_mask"] = array(*p.mask, {0, 1, 2, 3});
   if (p.bias) call["bias"] = array(*p.bias, {0, 1, 2, 3});
   add_some(call, "alibi_slopes", p.slopes.numbers);
@@ -284,6 +285,7 @@ void say_graph(nb::dict& call, const GraphProblem& p) {
   call["combine"] = name_of_combine(p.desc.combine);
   say_score(call, p.desc);
   say_dropout(call, p);
+  add_some(call, "dropout_edges", p.dropout_edges);
   if (p.desc.residual != 0) call["residual"] = true;
   if (p.desc.steps > 1) call["steps"] = p.desc.steps;
 }

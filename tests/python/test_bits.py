@@ -15,13 +15,15 @@ import numpy as np
 import pytest
 
 import heed
+from heed.graphs import GraphResultOptions
 from heed.options import ResultOptions
 
 BUILD = Path(heed.__file__).parents[3]
 CONTEXT = heed.Context(threads=1, executor="serial", product="heed")
 COUNT = 400  # of each operation
 NUMBERS = ("alibi_slopes", "sinks", "head_weights")
-INDICES = {n for n, kind in ResultOptions.__annotations__.items() if "Sequence[int]" in str(kind)}
+OPTIONS = {**ResultOptions.__annotations__, **GraphResultOptions.__annotations__}
+INDICES = {n for n, kind in OPTIONS.items() if "Sequence[int]" in str(kind)}
 MEANING_TRUE = [("causal", "top_left"), ("return_weights", "probabilities")]
 # What calls of a plan are given anew.
 TENSORS = {
@@ -42,6 +44,8 @@ GRADIENTS = {
 
 def spelled(name, value, random):
     """An argument in one of the ways in which it may be given."""
+    if name.startswith("dropout_"):  # of problems larger than int32 counts
+        return random.choice([list, np.int64])(value)
     if name in INDICES:
         return random.choice([list, np.int32, np.int64])(value)
     if name in NUMBERS:

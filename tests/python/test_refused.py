@@ -61,6 +61,7 @@ CACHE = cache_of()
 MINE, THEIRS, FREED = (filled(cache, 5)[0] for cache in (CACHE, cache_of(), CACHE))
 FREED.free()
 QUERIES, (NEW_KEY, NEW_VALUE) = f32(2, 4, 3, 8), rows_of(3)
+DROPS = {"dropout": 0.1, "seed": 1}
 TABLE, TURNED, EYE = f32(3, 4), f32(2, 5, 8), np.eye(3)
 
 ATTENTION = {"query": QUERY, "key": KEY, "value": VALUE}
@@ -231,6 +232,11 @@ ARGUMENTS = {
         (dict(key=INT8), "key is int8, so key_scales must be given: float32 [batch, key heads,"),
         (dict(key=INT8, key_scales=SCALES[:1]), "key_scales is ...; it must be ..., a number for"),
         (dict(key_scales=SCALES), "key_scales is given, but key is float32; scales belong to int8"),
+        (dict(dropout=1), "dropout is 1; it must be at least 0 and less than 1"),
+        (dict(dropout=0.1), "dropout is 0.1 without seed; it must be an int, another one for"),
+        (dict(dropout=0.1, seed=(1, 2, 3)), "seed has 3 entries; as a tuple it must be a pair of"),
+        (dict(DROPS, dropout_origin=[1, 2]), "dropout_origin has 2 numbers; it must ... 4 axes: b"),
+        (dict(DROPS, dropout_origin=(0, 0, 0, -1)), "dropout_origin[3] is -1; it must be 0 to 2"),
         (dict(return_weights="all"), "return_weights is 'all'; it must be False, True,"),
         (dict(weight_rows=[1]), "weight_rows is given without return_weights"),
         (dict(return_weights=True, weight_rows=[]), "weight_rows is empty; None is all rows"),
@@ -325,6 +331,7 @@ ARGUMENTS = {
         (dict(edge_bias=f32(3, 4)), "edge_bias is ...; it must have a number for each of the 2"),
         (dict(w_edge_key=W_EDGE), "w_edge_key is given without edge_data"),
         (dict(graph=SOURCED), "key is ...a row for each of the 7 source"),
+        (dict(DROPS, dropout_edges=[1, 2]), "dropout_edges has 2 numbers; ...the 3 edges given"),
         (dict(score="dots"), 'score is \'dots\'; it must be "dot", "sum", "additive" or "cosine"'),
         (dict(slope=0.1), 'slope is given; only score="sum" and score="additive" have it'),
         (dict(activation="tanh"), 'activation is given; only score="sum" and score="additive"'),

@@ -88,6 +88,9 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
         seed: of dropout: an int, another for every call; or a pair of an int and such an offset.
             Which weights are dropped depends on it, and on batch item, head, row and key, on
             nothing else.
+        dropout_origin: where the call computes a part of a larger problem, whose mask it shall
+            have: the batch item, query head, row and key at which it begins there, 0 to ``2**40``
+            each.
         key_lengths: ``[batch]``, how many keys each batch item has; others are not read.
         first_keys: ``[batch]``, the first key that rows of a batch item attend, where padding is on
             the left.

@@ -36,6 +36,7 @@ class GraphOptions(TypedDict, total=False):
     hard: bool
     dropout: float | None
     seed: int | tuple[int, int] | None
+    dropout_edges: Array | Sequence[int] | None
     combine: Combine
     head_weights: Array | Sequence[float] | None
     residual: bool
@@ -141,6 +142,8 @@ def graph_attention(
         dropout: at least 0, less than 1: how likely an edge is dropped, for each head, in steps of
             1 / 256, as in ``heed.attention``. lse and weights do not know of it.
         seed: of dropout: an int, another for every call; or a pair of an int and such an offset.
+        dropout_edges: ``[edges given]``, where the graph has some edges of a larger one, whose mask
+            it shall have: the number of each there. 0, 1, 2 and so on unless given.
         combine: how heads become one: side by side, the sum of ``head_weights[h] * head_h``, their
             mean, or the largest number, feature by feature.
         head_weights: ``[heads]``, with ``combine="weighted"``.

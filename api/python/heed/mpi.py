@@ -359,6 +359,7 @@ def graph_attention(
         query: ``[own nodes, heads, features]``, as of ``heed.graph_attention``, as are all options.
         steps: see ``heed.graph_attention``; rows are exchanged in each.
         seed: of dropout, the same on all ranks; an edge counts as ``graph.edges()`` says.
+        dropout_edges: not supported over ranks, which know the numbers of edges.
         out: where to write the rows of this rank. It must not overlap an input.
         context: what to compute with; the graph's unless given.
 

@@ -115,6 +115,7 @@ class Options(ScoreOptions, total=False):
         Array | Sequence[int] | None,
         Row("leftpad_k cache_leftpad", "the first key of every item of the batch"),
     ]
+    dropout_origin: Array | Sequence[int] | None
     score: Score
     activation: Activation | None
     slope: Annotated[float | None, Row("negative_slope")]

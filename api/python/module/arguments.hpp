@@ -194,6 +194,8 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
   ARGUMENT(hard, kOfAny | kSetting | kAlone)                   \
   ARGUMENT(dropout, kOfAny | kSetting)                         \
   ARGUMENT(seed, kOfAny | kTensor)                             \
+  ARGUMENT(dropout_origin, HEED_ATTENDS | kTensor | kAlone)    \
+  ARGUMENT(dropout_edges, kOfGraphs | kTensor)                 \
   HEED_PER_SEQUENCE(ARGUMENT)                                  \
   ARGUMENT(cu_seqlens_q, HEED_ATTENDS | kTensor)               \
   ARGUMENT(cu_seqlens_k, HEED_ATTENDS | kTensor)               \

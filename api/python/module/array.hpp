@@ -192,7 +192,7 @@ struct Vector {
 template <class T>
 Vector<T> read_vector(const char* name, nb::handle from, int axes = 1);
 
-/// So many numbers, one for each of what `of` says; T is int32_t, float or double.
+/// So many numbers, one for each of what `of` says; T is int32_t, int64_t, float or double.
 template <class T>
 Vector<T> read_each(const char* name, nb::handle from, std::int64_t count, const char* of);
 

@@ -450,6 +450,13 @@ std::pair<std::uint64_t, std::uint64_t> read_seed(double dropout, nb::handle fro
   return {bits("seed[0]", from[0]), bits("seed[1]", from[1])};
 }
 
+const std::int64_t* read_places(const char* name, double dropout, nb::handle from,
+                                std::int64_t count, const char* of, Vector<std::int64_t>& places) {
+  if (dropout == 0 || !from.is_valid()) return nullptr;  // as a seed they take no part
+  places = read_each<std::int64_t>(name, from, count, of);
+  return count == 0 ? nullptr : places.data;
+}
+
 template <class Desc>
 void read_softmax(Desc& desc, const Arguments& given) {
   if (given.scale.is_valid())
@@ -648,6 +655,8 @@ void read_scores(Call& call, const Arguments& given) {
   args.score_weights =
       read_score(desc, given, call.float64(), desc.query_heads, call.score_weights);
   std::tie(args.dropout_seed, args.dropout_offset) = read_seed(desc.dropout, given.seed);
+  args.dropout_origin = read_places("dropout_origin", desc.dropout, given.dropout_origin, 4,
+                                    "axes: batch, query heads, rows, keys", call.dropout_origin);
 #define HEED_READ(name, uses)                                                        \
   if (given.name.is_valid())                                                         \
     call.name = read_each<std::int32_t>(#name, given.name, desc.batch, "sequences"); \

@@ -117,6 +117,7 @@ struct Call {
   Vector<std::int32_t> cu_seqlens_q;
   Vector<std::int32_t> cu_seqlens_k;
   Vector<std::int32_t> block_table;
+  Vector<std::int64_t> dropout_origin;
   Vector<std::int64_t> weight_rows;
   ScoreFunction score_function;
   Outputs outputs;
@@ -178,6 +179,11 @@ void read_scores(Call& call, const Arguments& given);
 
 /// seed: an int, or a pair of one and an offset; both of the mask of dropout.
 std::pair<std::uint64_t, std::uint64_t> read_seed(double dropout, nb::handle from);
+
+/// dropout_origin or dropout_edges, where in a larger problem the mask begins; null without
+/// dropout.
+const std::int64_t* read_places(const char* name, double dropout, nb::handle from,
+                                std::int64_t count, const char* of, Vector<std::int64_t>& places);
 
 /// scale, softcap, temperature, hard and dropout, of attention or of attention over a graph.
 template <class Desc>

@@ -327,6 +327,8 @@ void GraphCall::read(const Arguments& given, const heed_graph_info& sizes) {
   if (desc.score == HEED_SCORE_COSINE && matrices[kWEdgeKey].given())
     refuse("w_edge_key is given; score=\"cosine\" compares nodes alone");
   std::tie(args.dropout_seed, args.dropout_offset) = read_seed(desc.dropout, given.seed);
+  args.dropout_edges = read_places("dropout_edges", desc.dropout, given.dropout_edges,
+                                   info.edges_given, "edges given", dropout_edges);
 }
 
 void GraphCall::make_outputs(const Arguments& given) {
@@ -557,16 +559,17 @@ In C: heed_graph_create with offsets.)");
 heed.graph_attention_plan.
 
 A call takes exactly the arrays among query, key, value, data, edge_data, edge_bias and out that the
-plan was made with, in the same shapes, strides and types, and seed if it drops weights. The plan keeps the graph, and the matrices
-and biases that it was given, which it reads anew in every call. Any threads may call one plan at
-once: it keeps a workspace for each.
+plan was made with, in the same shapes, strides and types, and seed and dropout_edges if it was
+given them. The plan keeps the graph, and the matrices and biases that it was given, which it reads
+anew in every call. Any threads may call one plan at once: it keeps a workspace for each.
 
 In C: heed_graph_attention_plan.)");
   method(plan,
          "def __call__(self, query: typing.Any | None = None, key: typing.Any | None = None, "
          "value: typing.Any | None = None, *, data: typing.Any | None = None, "
          "edge_data: typing.Any | None = None, edge_bias: typing.Any | None = None, "
-         "seed: typing.Any | None = None, out: typing.Any | None = None) -> typing.Any",
+         "seed: typing.Any | None = None, dropout_edges: typing.Any | None = None, "
+         "out: typing.Any | None = None) -> typing.Any",
          &run<GraphAttentionPlan, kOfGraphs>,
          "Computes what heed.graph_attention would. In C: heed_graph_attention_plan_run.");
   method(plan, "def describe(self) -> dict[str, object]", &describe_plan,

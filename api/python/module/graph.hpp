@@ -84,6 +84,7 @@ struct GraphCall {
   Matrix matrices[kMatrices];
   Array biases[kMatrices];
   Reals head_weights, score_weights;
+  Vector<std::int64_t> dropout_edges;
   Outputs outputs;
 
   /// All that is given. Without a graph, `sizes` tells the sizes of what has one elsewhere.

@@ -474,6 +474,8 @@ class MpiGraph {
     agreed(agree, [&] {
       get();
       given = read_arguments("graph_attention", arguments, kOfGraphs, kForward);
+      if (given.dropout_edges.is_valid())
+        refuse_unsupported("dropout_edges is given, which is not supported over ranks");
       for (const Projection& row : GraphCall::kMatrixRows)
         if (const nb::handle matrix = given.*row.matrix.given;
             matrix.is_valid() && nb::isinstance<Weights>(matrix))

@@ -273,6 +273,7 @@ Vector<T> read_each(const char* name, nb::handle from, std::int64_t count, const
 template Vector<std::int32_t> read_vector(const char*, nb::handle, int);
 template Vector<std::int64_t> read_vector(const char*, nb::handle, int);
 template Vector<std::int32_t> read_each(const char*, nb::handle, std::int64_t, const char*);
+template Vector<std::int64_t> read_each(const char*, nb::handle, std::int64_t, const char*);
 template Vector<float> read_each(const char*, nb::handle, std::int64_t, const char*);
 template Vector<double> read_each(const char*, nb::handle, std::int64_t, const char*);
 
