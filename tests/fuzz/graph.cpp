@@ -15,6 +15,9 @@ void forget(GraphProblem& p, const Args& known) {
     const bool prepared = matrix && known.*kPrepared[(of - kGraphWQuery) % 3] != nullptr;
     if (known.*graph_tensor(of).input == nullptr && !prepared) p.at(of).reset();
   }
+  p.dropout_seed = known.dropout_seed;
+  p.dropout_offset = known.dropout_offset;
+  if (known.dropout_edges == nullptr) p.dropout_edges.clear();
 }
 
 void run(Draw& draw, const heed_graph_attention_plan* plan, GraphProblem& p) {

@@ -313,6 +313,14 @@ bool other_index(GraphProblem& p, Random&) {
   return true;
 }
 
+/// What dropout counts the edges by.
+std::vector<Index> numbers_of_edges(const GraphProblem& p) {
+  if (!p.dropout_edges.empty()) return p.dropout_edges;
+  std::vector<Index> places(p.edges.sources.size());
+  std::iota(places.begin(), places.end(), Index{0});
+  return places;
+}
+
 /// Edges by destination, as rows, or by source, where sources stand in any order; equal ones keep
 /// theirs. What an edge has of its own, an input or the number that dropout goes by, moves with it.
 void reorder(GraphProblem& p, Random& random) {
@@ -333,7 +341,11 @@ void reorder(GraphProblem& p, Random& random) {
         const auto e = static_cast<Index>(order[static_cast<std::size_t>(at[2])]);
         return before.get({at[0], at[1], e, at[3]});
       });
-  if (p.desc.dropout != 0) p.dropout_edges.assign(order.begin(), order.end());
+  if (p.desc.dropout != 0) {
+    const std::vector<Index> before = numbers_of_edges(p);
+    p.dropout_edges.clear();
+    for (const std::size_t e : order) p.dropout_edges.push_back(before[e]);
+  }
   p.edges = reordered(p.edges, order);
 }
 
@@ -507,12 +519,14 @@ TEST_CASE("edges into other nodes change no bit of a node", "[same]") {
     GraphProblem all = seed % 10 == 0 ? drawn<Graphs::kHub>(seed) : draw_graph(seed);
     if (all.desc.steps > 1 || all.edge_data || all.edge_bias) continue;
     GraphProblem some = all;
+    const std::vector<Index> numbers = numbers_of_edges(all);
     some.edges.sources = some.edges.destinations = {};
+    some.dropout_edges.clear();
     for (std::size_t e = 0; e < all.edges.sources.size(); ++e) {
       if (!stays(all.edges.destinations[e])) continue;
       some.edges.add(all.edges.sources[e], all.edges.destinations[e]);
       // Dropout goes by the numbers that edges have in the larger graph.
-      if (all.desc.dropout != 0) some.dropout_edges.push_back(static_cast<Index>(e));
+      if (all.desc.dropout != 0) some.dropout_edges.push_back(numbers[e]);
     }
     some.weights.reset();
     INFO("seed " << seed << ": " << line_of(all));

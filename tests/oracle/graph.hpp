@@ -70,6 +70,7 @@ struct GraphGiven {
   std::array<Source, kGraphGradients> inputs{};
   Index first_nodes = 0;  ///< the only ones whose results are looked at, of one step; 0: all
   std::uint64_t dropout_seed = 0, dropout_offset = 0;
+  const Index* dropout_edges = nullptr;  ///< the number of each edge, where it is not its place
 
   Index nodes() const { return first_nodes > 0 ? first_nodes : edges.nodes; }
   bool has(GraphGradientOf of) const { return inputs[of].data != nullptr; }

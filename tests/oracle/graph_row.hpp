@@ -143,7 +143,8 @@ class GraphRow : public ScoredRow<Real> {
 
   /// Whether dropout takes the j-th edge that counts out.
   bool dropped(std::size_t j) const {
-    const Index e = this->attended()[j];
+    const Index place = this->attended()[j];
+    const Index e = given_.dropout_edges != nullptr ? given_.dropout_edges[place] : place;
     const std::uint64_t offset = given_.dropout_offset + static_cast<std::uint64_t>(numbers_.step);
     return is_dropped(d_.dropout, given_.dropout_seed, offset, 0, e >> 32, e, place_.head);
   }

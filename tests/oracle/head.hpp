@@ -74,7 +74,10 @@ class Head {
 
   /// Whether dropout takes the pair out, and what it leaves of weights on the whole.
   bool dropped(Index i, Index j) const {
-    return is_dropped(d_.dropout, a_.dropout_seed, a_.dropout_offset, b_, h_, i, j);
+    constexpr Index kBeginning[4] = {};
+    const Index* const at = a_.dropout_origin != nullptr ? a_.dropout_origin : kBeginning;
+    return is_dropped(d_.dropout, a_.dropout_seed, a_.dropout_offset, at[0] + b_, at[1] + h_,
+                      at[2] + i, at[3] + j);
   }
   Wide kept() const { return static_cast<Wide>(dropout_keeps(d_.dropout)); }
 

@@ -198,6 +198,7 @@ void Problem::score_as(const Problem& other) {
   desc.dropout = other.desc.dropout;
   dropout_seed = other.dropout_seed;
   dropout_offset = other.dropout_offset;
+  dropout_origin = other.dropout_origin;
   desc.window = other.desc.window;
   desc.window_left = other.desc.window_left;
   desc.window_right = other.desc.window_right;
@@ -335,7 +336,8 @@ std::string line_of(const Problem& p) {
   line += list_of("slopes", p.slopes.numbers) + list_of("sinks", p.sinks.numbers) +
           list_of("weight_rows", p.weight_rows);
   if (p.desc.dropout != 0)
-    line += " of " + std::to_string(p.dropout_seed) + ", " + std::to_string(p.dropout_offset);
+    line += " of " + std::to_string(p.dropout_seed) + ", " + std::to_string(p.dropout_offset) +
+            list_of("from", p.dropout_origin);
   if (p.function.call != nullptr) line += std::string(" function ") + p.function.name;
   if (p.lse) line += std::string(" lse ") + name_of_dtype(p.desc.lse.dtype);
   return line;

@@ -102,6 +102,14 @@ void choose_dropout(const EdgeList& edges, heed_graph_attention_desc& d) {
   d.dropout = kSome[edges.nodes % 6];
 }
 
+/// Likewise, edges of a larger graph, in any order there.
+void number_edges(GraphProblem& p) {
+  if (p.desc.dropout == 0 || p.edges.nodes % 2 == 0) return;
+  Random random(static_cast<std::uint64_t>(p.desc.features + 100 * p.edges.nodes));
+  for (Index e = 0; e < p.edges.size(); ++e)
+    p.dropout_edges.push_back(random.integer(0, Index{1} << random.integer(0, 40)));
+}
+
 /// Scores that are no products, in one of three; cosines follow from the sizes.
 void draw_score(Draw& draw, heed_graph_attention_desc& d) {
   if (!draw.from_front_one_in(3)) {
@@ -336,6 +344,7 @@ void draw_numbers(Draw& draw, GraphProblem& p) {
   if (p.edge_bias && draw.one_in(2)) exclude_edges(draw, p);
   if (draw.one_in(16)) plant_specials(draw, p);
   if (p.desc.dropout != 0) p.dropout_seed = draw.bits(), p.dropout_offset = draw.bits();
+  number_edges(p);
 }
 
 GraphProblem draw_graph_problem(Draw& draw, Graphs graphs) {

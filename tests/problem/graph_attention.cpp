@@ -281,6 +281,7 @@ bool GraphProblem::may_lie_in_place() const {
 
 GraphGiven GraphProblem::given(Index first_nodes) const {
   GraphGiven given{desc, edges, {}, first_nodes, dropout_seed, dropout_offset};
+  if (!dropout_edges.empty()) given.dropout_edges = dropout_edges.data();
   for (std::size_t of = 0; of < kGraphOut; ++of)
     if (at(of)) given.inputs[of] = at(of)->source();
   return given;
@@ -374,7 +375,8 @@ std::string line_of(const GraphProblem& p) {
   if (d.temperature != 0) line << " temperature " << d.temperature;
   if (d.hard != 0) line << " hard";
   if (d.dropout != 0)
-    line << " dropout " << d.dropout << " of " << p.dropout_seed << ", " << p.dropout_offset;
+    line << " dropout " << d.dropout << " of " << p.dropout_seed << ", " << p.dropout_offset
+         << (p.dropout_edges.empty() ? "" : " by numbers");
   if (d.residual != 0) line << " residual";
   if (p.in_place) line << " in place";
   if (d.steps > 1) line << " steps " << d.steps;

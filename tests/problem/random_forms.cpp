@@ -319,6 +319,7 @@ class Arrays {
     draw_outputs();
     if (draw_.one_in(6)) plant_specials();
     if (p_.desc.dropout != 0) p_.dropout_seed = draw_.bits(), p_.dropout_offset = draw_.bits();
+    choose_dropout_origin();
   }
 
  private:
@@ -481,6 +482,15 @@ class Arrays {
     Random random(static_cast<std::uint64_t>(d.features + 100 * d.key_length));
     for (std::int64_t n = 0; n < d.query_heads * (of_heads ? 1 : d.features); ++n)
       p_.score_weights.numbers.push_back(random.integer(0, 9) == 0 ? 0 : random.normal());
+  }
+
+  /// By the sizes too: where in a larger problem this one begins.
+  void choose_dropout_origin() {
+    const std::int64_t sizes = p_.desc.features + 100 * p_.desc.query_length;
+    if (p_.desc.dropout == 0 || sizes % 2 == 0) return;
+    Random random(static_cast<std::uint64_t>(sizes));
+    for (int axis = 0; axis < 4; ++axis)
+      p_.dropout_origin.push_back(random.integer(0, std::int64_t{1} << random.integer(0, 40)));
   }
 
   void draw_scores() {
