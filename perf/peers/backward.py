@@ -11,19 +11,20 @@ and the median over turns is printed. Before that their gradients are compared. 
     pip install torch              scaled_dot_product_attention and its autograd
 """
 
+import re
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
 from command import for_each, imported, parser_of
 from gradients import Heed, Problem, PyTorch
-from shape import BIASES, MASKS, TYPES, Shape, listed
+from shape import BIASES, DROPOUT, MASKS, TYPES, Shape, listed
 from turns import Table
 
 
 def offered():
     """The workloads of heed_perf that PyTorch has: no windows, sinks, softcaps and packed batches."""
     return [name for name in listed("kBackwardWorkloads")
-            if not Shape(name).asks_for_more_than(MASKS, BIASES, TYPES)]
+            if not Shape(name).asks_for_more_than(MASKS, BIASES, TYPES, DROPOUT)]
 
 
 def tolerance(torch, problem, gradient):
@@ -44,10 +45,12 @@ def check(torch, workload, problem, heed, peer):
 
 
 def compare(package, torch, table, workload, threads):
-    problem = Problem(torch, workload)
     torch.set_num_threads(threads)
-    heed, peer = Heed(package, torch, problem, threads), PyTorch(torch, problem)
-    check(torch, workload, problem, heed, peer)
+    programs = lambda problem: (Heed(package, torch, problem, threads), PyTorch(torch, problem))
+    # Without dropout, of which each has a mask of its own.
+    plain = Problem(torch, re.sub(r"_dropout\d+", "", workload))
+    check(torch, workload, plain, *programs(plain))
+    heed, peer = programs(Problem(torch, workload))
     table.add_training(workload, (heed, peer), threads == 1)
     return heed.about
 

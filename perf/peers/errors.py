@@ -104,7 +104,7 @@ def true_gradients(torch, problem):
 
 def compare_gradients(package, torch, workload, options):
     problem = Differentiated(torch, workload)
-    if problem.mask is not None or "bias" in problem.inputs:
+    if problem.mask is not None or "bias" in problem.inputs or problem.shape.dropout > 0:
         raise ValueError("only causal and types can be compared")
     heed, peer = Heed(package, torch, problem, 0, options.isa), PyTorch(torch, problem)
     found = []

@@ -1,12 +1,13 @@
 """Attention and its gradients on the same tensors: heed's, and PyTorch's, by autograd."""
 
-from shape import BIASES, MASKS, TYPES, Shape
+from shape import BIASES, DROPOUT, MASKS, TYPES, Shape
 
 
 def sdpa(torch, shape, tensors, mask=None):
     """PyTorch's attention."""
     return torch.nn.functional.scaled_dot_product_attention(
-        *tensors, attn_mask=mask, is_causal=shape.causal, enable_gqa=shape.heads != shape.key_heads)
+        *tensors, attn_mask=mask, dropout_p=shape.dropout, is_causal=shape.causal,
+        enable_gqa=shape.heads != shape.key_heads)
 
 
 class Problem:
@@ -14,9 +15,10 @@ class Problem:
 
     def __init__(self, torch, workload, layer=0, learns=True):
         s = self.shape = Shape(workload)
-        if s.asks_for_more_than(MASKS, BIASES, TYPES) or (learns and s.layers > 1) or (
+        if s.asks_for_more_than(MASKS, BIASES, TYPES, DROPOUT) or (learns and s.layers > 1) or (
                 s.bottom_right and s.queries != s.keys):
-            raise ValueError("PyTorch has causal (from the first row on), masks, biases and types alone")
+            raise ValueError(
+                "PyTorch has causal (from the first row on), masks, biases, dropout and types alone")
         if s.asks_for_several():
             raise ValueError("PyTorch takes one of a mask, a bias and causal")
         kinds = {"bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
@@ -43,7 +45,9 @@ class Heed:
         self.inputs = [given.pop(name) for name in ("query", "key", "value")]
         self.scores = {name: tensor for name, tensor in {**given, "attn_mask": problem.mask}.items()
                        if tensor is not None}
+        self.scores["seed"] = 1  # of what is dropped, if anything is
         self.options = {"causal": "top_left" if problem.shape.causal else False,
+                        "dropout": problem.shape.dropout,
                         "context": heed.Context(threads=threads or None, isa=isa)}
         self.out = torch.empty_like(problem.grad_out)
         self.gradients = {name: torch.empty_like(tensor, requires_grad=False)

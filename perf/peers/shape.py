@@ -11,6 +11,7 @@ except ImportError:  # every peer needs it; heed alone does not
 MASKS = {"mask", "headmask", "keymask"}
 BIASES = {"bias", "headbias"}
 TYPES = {"bf16", "f16", "f64"}
+DROPOUT = {"dropout"}
 
 
 def listed(name):
@@ -49,6 +50,7 @@ class Shape:
         self.value_features = size.get("Dv", self.features)
         self.layers = size.get("layers", 1)
         self.width = self.options.get("W")  # of a multi-head block
+        self.dropout = self.options.get("dropout", 0) / 100
         self.causal = any(option.startswith("causal") for option in self.options)
         self.bottom_right = "causalBR" in self.options
 
