@@ -594,41 +594,25 @@ void split_rows(Parts parts, const RowsView<Real>& rows, std::size_t count, std:
 template <class V, std::size_t parts, std::size_t weights>
 struct TileEntries {
   static constexpr tiles::Parts kParts = {parts, weights};
-#define HEED_PANEL_KERNEL(result, name, parameters)
-#define HEED_PRODUCT_KERNEL(result, name, parameters)                 \
+#define HEED_BY_VECTORS_OF_TILES(result, name)                        \
   template <class... Arguments>                                       \
   static result name(std::size_t vectors, Arguments... arguments) {   \
     if (vectors == 1) return tiles::name<V, 1>(kParts, arguments...); \
     if (vectors == 2) return tiles::name<V, 2>(kParts, arguments...); \
     return tiles::name<V, 3>(kParts, arguments...);                   \
   }
+#define HEED_PANEL_KERNEL(result, name, parameters)
+#define HEED_PRODUCT_KERNEL(result, name, parameters) HEED_BY_VECTORS_OF_TILES(result, name)
 #define HEED_PACK_KERNEL(result, name, parameters) \
   template <class... Arguments>                    \
   static result name(Arguments... arguments) {     \
     return tiles::name<V>(kParts, arguments...);   \
   }
 #include "engine/kernels/list.hpp"
+  HEED_BY_VECTORS_OF_TILES(void, attend)
+  HEED_BY_VECTORS_OF_TILES(void, score_gradients)
+#undef HEED_BY_VECTORS_OF_TILES
   static constexpr auto round_rows = pairs::round_rows<V>;
-  static void attend(std::size_t vectors, const RowsView<float>& key, std::size_t keys,
-                     const float* panel, std::size_t features, const ValueView<float>& value,
-                     std::size_t value_features, const RowState<float>& rows,
-                     std::size_t accumulated) {
-    const auto call = [&](auto W) {
-      tiles::attend<V, W>(kParts, key, keys, panel, features, value, value_features, rows,
-                          accumulated);
-    };
-    if (vectors == 1) return call(std::integral_constant<std::size_t, 1>{});
-    if (vectors == 2) return call(std::integral_constant<std::size_t, 2>{});
-    call(std::integral_constant<std::size_t, 3>{});
-  }
-  static void score_gradients(std::size_t vectors, const RowsView<float>& key,
-                              const RowsView<float>& value, std::size_t keys,
-                              const GradientPanels<float, float>& rows,
-                              const RoundedGradients<float>& to) {
-    if (vectors == 1) return tiles::score_gradients<V, 1>(kParts, key, value, keys, rows, to);
-    if (vectors == 2) return tiles::score_gradients<V, 2>(kParts, key, value, keys, rows, to);
-    tiles::score_gradients<V, 3>(kParts, key, value, keys, rows, to);
-  }
   static void split_rows(const RowsView<float>& rows, std::size_t count, std::size_t features,
                          float* to) {
     tiles::split_rows<V>(kParts, rows, count, features, to);
