@@ -15,10 +15,10 @@ class Nodes {
   void attend(const NodeRange& range) {
     if (range.split != kNoSplit) return attend_split(on_.step, range, softmax_);
     const bool wants_weights = on_.step.wants_weights();
-    for (std::int64_t n = range.first; n < range.last; ++n) {
+    for (std::int64_t n = range.first; (n = softmax_.attend_at_once(n, range.last)) < range.last;
+         ++n) {
       const std::int64_t begin = on_.graph.offsets[n];
       const std::int64_t end = on_.graph.offsets[n + 1];
-      if (softmax_.attend_at_once(n, begin, end)) continue;
       const bool at_once =
           wants_weights && !on_.problem.hard && end - begin <= static_cast<std::int64_t>(kBatch);
       softmax_.attend(n, begin, end, at_once);

@@ -18,8 +18,37 @@ namespace heed {
 /// memory, few enough to be still in the L1 cache then.
 inline constexpr std::int64_t kBytesAhead = 4096;
 
-/// And so many nodes before they are needed.
-inline constexpr std::int64_t kNodesAhead = 2;
+/// Some edges of one node, or of several that follow each other, in the graph's order.
+struct Batch {
+  std::int64_t begin;
+  std::size_t edges;
+
+  std::int64_t edge(std::size_t e) const { return begin + static_cast<std::int64_t>(e); }
+};
+
+/// Nodes that follow each other, with few edges all together.
+struct NodeTile {
+  std::int64_t first, nodes;
+  Batch batch;
+};
+
+/// Computes the nodes from `first` on, up to `last`, by tiles that make(first, last) gives, the
+/// nodes of a tile that fails one by one. Returns the first node that cannot be computed so, or
+/// `last`.
+template <class Make, class Compute>
+std::int64_t each_tile(std::int64_t first, std::int64_t last, Make&& make, Compute&& compute) {
+  while (first < last) {
+    NodeTile tile = make(first, last);
+    bool good = tile.nodes > 0 && compute(tile);
+    if (!good && tile.nodes > 1) {
+      tile = make(first, first + 1);
+      good = compute(tile);
+    }
+    if (!good) break;
+    first += tile.nodes;
+  }
+  return first;
+}
 
 /// The places of copied rows: one after the other.
 struct Consecutive {
@@ -69,21 +98,22 @@ class Gather {
   /// kernels cannot read, or of `numbers` the ones that are not Reals.
   Gather(const KernelTable<Real>& kernels, const Tensor& tensor, std::int64_t heads,
          std::int64_t features, Real* buffer, bool numbers = false)
-      : kernels_(kernels),
-        tensor_(tensor),
-        heads_(heads),
-        features_(features),
-        in_place_(numbers ? has_numbers(tensor.layout, features)
-                          : in_place(tensor.layout, features)),
-        buffer_(buffer) {
-    const auto& [type, bytes, strides] = tensor.layout;
-    rows_ =
-        in_place_
-            ? EdgeRows{type, tensor.data, nullptr, strides.row * bytes, strides.head * bytes}
-            : consecutive_rows(buffer, static_cast<std::size_t>(heads * padded_), this->features());
+      : Gather(kernels, tensor, heads, features, padded(features), buffer,
+               numbers ? has_numbers(tensor.layout, features) : in_place(tensor.layout, features)) {
+  }
+
+  /// Rows of a number for each head, as if heads were features of one head, without padding.
+  static Gather of_heads(const KernelTable<Real>& kernels, Tensor tensor, std::int64_t heads,
+                         Real* buffer) {
+    Strides& strides = tensor.layout.strides;
+    strides.feature = heads == 1 ? 1 : strides.head;
+    return {kernels, tensor, 1, heads, heads, buffer, has_rows_of(kTypeOf<Real>, tensor.layout)};
   }
 
   std::size_t features() const { return static_cast<std::size_t>(padded_); }
+  /// Whether rows() copies none; whether whole() copies none.
+  bool reads_in_place() const { return in_place_; }
+  bool has_whole_rows() const { return side_by_side_ && tensor_.layout.type == kTypeOf<Real>; }
 
   /// The rows that `source` lists; the list goes on for kSourcesAhead more.
   EdgeRows rows(const std::int32_t* source, std::size_t edges) const {
@@ -99,11 +129,15 @@ class Gather {
 
   /// One row as [heads][padded features]: where it lies, or copied to `buffer`.
   const Real* whole(std::int64_t row, Real* buffer) const {
-    const Layout& layout = tensor_.layout;
-    if (side_by_side_ && layout.type == kTypeOf<Real>)
-      return reinterpret_cast<const Real*>(row_at(tensor_.data, layout, 0, 0, row));
+    if (has_whole_rows())
+      return reinterpret_cast<const Real*>(row_at(tensor_.data, tensor_.layout, 0, 0, row));
     copy(row, buffer);
     return buffer;
+  }
+
+  /// The rows from this one on as they lie, or that one alone, copied to `buffer`.
+  NodeRows<const Real> from(std::int64_t row, Real* buffer) const {
+    return {whole(row, buffer), tensor_.layout.strides.row};
   }
 
   /// One row times a factor, as [heads][padded features].
@@ -137,10 +171,10 @@ class Gather {
     }
   }
 
-  /// One's own row of a node some way ahead, if there is one: gathered rows between one's own keep
-  /// the processor from seeing that those follow each other.
-  [[gnu::always_inline]] void prefetch_own(std::int64_t node) const {
-    prefetch(node + kNodesAhead);
+  /// The own rows of as many nodes as these, which follow them: gathered rows between one's own
+  /// keep the processor from seeing that those follow each other.
+  [[gnu::always_inline]] void prefetch_after(const NodeTile& tile) const {
+    for (std::int64_t i = 0; i < tile.nodes; ++i) prefetch(tile.first + tile.nodes + i);
   }
 
   /// Whether another tensor has the same rows.
@@ -165,11 +199,27 @@ class Gather {
   }
 
  private:
+  Gather(const KernelTable<Real>& kernels, const Tensor& tensor, std::int64_t heads,
+         std::int64_t features, std::int64_t padded, Real* buffer, bool in_place)
+      : kernels_(kernels),
+        tensor_(tensor),
+        heads_(heads),
+        features_(features),
+        padded_(padded),
+        in_place_(in_place),
+        buffer_(buffer) {
+    const auto& [type, bytes, strides] = tensor.layout;
+    rows_ =
+        in_place_
+            ? EdgeRows{type, tensor.data, nullptr, strides.row * bytes, strides.head * bytes}
+            : consecutive_rows(buffer, static_cast<std::size_t>(heads * padded_), this->features());
+  }
+
   const KernelTable<Real>& kernels_;
   Tensor tensor_;
   std::int64_t heads_;
   std::int64_t features_;
-  std::int64_t padded_ = padded(features_);
+  std::int64_t padded_;
   bool in_place_;
   bool one_run_ = tensor_.layout.strides.head == features_;  ///< heads lie side by side
   bool side_by_side_ = tensor_.layout.strides.feature == 1 && padded_ == features_ &&
@@ -182,19 +232,27 @@ class Gather {
       kBytesAhead / std::max<std::int64_t>(runs_ * run_bytes_, 1), 2, kSourcesAhead);
 };
 
-/// Row `row` of a tensor that is written, if its heads lie there as [heads][padded features] of
-/// Real; else nullptr.
+/// Whether kernels of nodes can write rows of a tensor where they lie: if there is one, and heads
+/// lie there as [heads][padded features] of Real, or as [heads] of one number.
 template <class Real>
-Real* whole_row(void* data, const Layout& layout, std::int64_t heads, std::int64_t features,
-                std::int64_t row) {
-  if (data == nullptr || !Gather<Real>::has_numbers(layout, features)) return nullptr;
-  if (layout.strides.head != features && heads != 1) return nullptr;
-  auto* const found = reinterpret_cast<Real*>(row_at(data, layout, 0, 0, row));
+bool has_whole_rows(const void* data, const Layout& layout, std::int64_t heads,
+                    std::int64_t features, bool numbers) {
+  if (data == nullptr || layout.type != kTypeOf<Real>) return false;
+  if (heads != 1 && layout.strides.head != features) return false;
+  return numbers || Gather<Real>::has_numbers(layout, features);
+}
+
+/// Such rows, of these nodes.
+template <class Real>
+NodeRows<Real> whole_rows(void* data, const Layout& layout, std::int64_t numbers,
+                          const NodeTile& tile) {
+  const std::int64_t stride = layout.strides.row;
+  auto* const found = reinterpret_cast<Real*>(row_at(data, layout, 0, 0, tile.first));
   // A store that misses every cache fills the queue of those behind it.
   constexpr std::int64_t kLine = 64 / sizeof(Real);
-  const Real* const later = found + kNodesAhead * layout.strides.row;
-  for (std::int64_t x = 0; x < heads * features; x += kLine) __builtin_prefetch(later + x, 1);
-  return found;
+  for (std::int64_t i = tile.nodes; i < 2 * tile.nodes; ++i)
+    for (std::int64_t x = 0; x < numbers; x += kLine) __builtin_prefetch(found + i * stride + x, 1);
+  return {found, stride};
 }
 
 }  // namespace heed

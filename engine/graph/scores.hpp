@@ -55,25 +55,63 @@ class EdgeScores {
   EdgeRows edge_data() const { return consecutive_rows(edge_data_, on_.edge_width, 0); }
   const Real* edge_numbers() const { return edge_data_; }
 
-  /// The operands that kernels of nodes need of a node and a batch of its edges, except gradients.
-  /// Where scores are no products `slopes`, which have room for a batch, receive derivatives, if
-  /// given.
-  NodeEdges<Real> at_once(std::int64_t node, const Batch& batch, const Gather<Real>& value_of,
-                          Real* slopes = nullptr) const {
-    query_of_.prefetch_own(node);
-    NodeEdges<Real> edges{};
+  /// Where the tile ends that begins with this node, of nodes up to `last`: it has so many nodes
+  /// and edges as kernels of nodes take. The own rows of several nodes must be read and, as
+  /// `together` says, written where they lie. Without a node where the first has too many edges.
+  NodeTile tile(std::int64_t first, std::int64_t last, const Gather<Real>& value_of,
+                bool together) const {
+    const Gather<Real>& key = adds_numbers_ ? numbers_of_key_ : key_of_;
+    const bool copies = !key.reads_in_place() || !value_of.reads_in_place();
+    const auto most =
+        static_cast<std::int64_t>(copies || (activates_ && !adds_numbers_) ? kBatch : kNodeEdges);
+    const bool whole = (adds_numbers_ ? numbers_of_query_ : query_of_).has_whole_rows();
+    const std::int64_t most_nodes = together && whole ? most : 1;
+    const std::int64_t* const offsets = side_.order.offsets.data() + first;
+    std::int64_t nodes = 0;
+    while (nodes < std::min(most_nodes, last - first) && offsets[nodes + 1] - offsets[0] <= most)
+      ++nodes;
+    return {first, nodes, {offsets[0], static_cast<std::size_t>(offsets[nodes] - offsets[0])}};
+  }
+
+  /// The operands that kernels of nodes need of a tile, except gradients. The tile's nodes have the
+  /// edges between these offsets. Where scores are no products `slopes`, which have room for a
+  /// batch, receive derivatives, if given.
+  NodeEdges<Real> at_once(const NodeTile& tile, const std::int64_t* offsets,
+                          const Gather<Real>& value_of, Real* slopes = nullptr) {
+    query_of_.prefetch_after(tile);
+    const Batch& batch = tile.batch;
     const std::int32_t* const others = side_.order.others.data() + batch.begin;
+    NodeEdges<Real> edges{};
+    edges.nodes = static_cast<std::size_t>(tile.nodes);
+    edges.edges = batch.edges;
+    edges.offsets = offsets;
+    edges.own = own_;
     edges.values = value_of.rows(others, batch.edges);
     edges.value_features = value_of.features();
-    edges.edges = batch.edges;
     edges.heads = on_.heads;
     edges.features = on_.features;
-    edges.scale = scale_;
-    if (activates_) {
-      activate_at_once(node, others, slopes, edges);
+    edges.scale = adds_numbers_ ? factor_ : scale_;
+    for (std::int64_t i = 0; i < tile.nodes; ++i) {
+      // A few more than there are, over which the next node's are written: most nodes have no more.
+      std::int32_t* to = own_ + (offsets[i] - offsets[0]);
+      const std::int32_t* const end = own_ + (offsets[i + 1] - offsets[0]);
+      for (; to < end; to += kOwnAtOnce) std::fill_n(to, kOwnAtOnce, static_cast<std::int32_t>(i));
+    }
+    if (adds_numbers_) {
+      edges.act = &act_;
+      edges.keys = numbers_of_key_.rows(others, batch.edges);
+      edges.query = numbers_of_query_.from(tile.first, query_);
+    } else if (activates_) {
+      const OwnRows<Real> own = {query_of_.from(tile.first, query_), own_};
+      kernels_.rows.activate(key_of_.rows(others, batch.edges), batch.edges, own, on_.heads,
+                             on_.features, act_, activated_, slopes);
+      const std::size_t width = on_.heads * on_.features;
+      edges.keys = consecutive_rows(activated_, width, on_.features);
+      edges.slopes = consecutive_rows(slopes, width, on_.features);
+      edges.query = {weights_, 0};
     } else {
       edges.keys = edges.slopes = key_of_.rows(others, batch.edges);
-      edges.query = query_of_.whole(node, query_);
+      edges.query = query_of_.from(tile.first, query_);
     }
     return edges;
   }
@@ -149,9 +187,9 @@ class EdgeScores {
                  Real* slopes = nullptr) const {
     EdgeRows rows = keys_.from_head(panel.first);
     rows.source += begin;
-    kernels_.rows.activate(
-        rows, count, query_ + static_cast<std::size_t>(panel.first) * on_.features, panel.rows,
-        on_.features, problem_.template act<Real>(), activated_, slopes);
+    const Real* const query = query_ + static_cast<std::size_t>(panel.first) * on_.features;
+    kernels_.rows.activate(rows, count, OwnRows<Real>{{query, 0}, rows.source}, panel.rows,
+                           on_.features, act_, activated_, slopes);
     clear_padding(count * panel.rows, activated_);
     if (slopes != nullptr) clear_padding(count * panel.rows, slopes);
     return activated_;
@@ -222,30 +260,6 @@ class EdgeScores {
     keys_ = consecutive_rows(side_.rows, row, on_.features);
   }
 
-  /// Scores that are sums have a number for each head: rows of one head, that act() takes whole.
-  /// Behind each number other heads' follow, which meet weights of 0: kernels of nodes take nothing
-  /// that is not finite, so they add nothing.
-  void activate_at_once(std::int64_t node, const std::int32_t* others, Real* slopes,
-                        NodeEdges<Real>& edges) const {
-    const bool one_row = problem_.score == HEED_SCORE_SUM;
-    const Gather<Real>& other = one_row ? heads_of_key_ : key_of_;
-    const Gather<Real>& own = one_row ? heads_of_query_ : query_of_;
-    const std::size_t heads = one_row ? 1 : edges.heads;
-    const std::size_t width = heads * other.features();
-    kernels_.rows.activate(other.rows(others, edges.edges), edges.edges, own.whole(node, query_),
-                           heads, other.features(), problem_.template act<Real>(), activated_,
-                           slopes);
-    const auto rows = [&](Real* values) {
-      if (one_row && values != nullptr)
-        std::fill_n(values + edges.edges * width, edges.heads + edges.features - 1 - width,
-                    Real{0});
-      return consecutive_rows(values, width, one_row ? 1 : edges.features);
-    };
-    edges.keys = rows(activated_);
-    edges.slopes = rows(slopes);
-    edges.query = weights_;
-  }
-
   /// Rows that are infinite have NaN past their features, where they were multiplied with 0.
   void clear_padding(std::size_t rows, Real* values) const {
     const auto features = static_cast<std::size_t>(problem_.features);
@@ -295,15 +309,13 @@ class EdgeScores {
   const bool activates_ = !problem_.is_product();
   const Gather<Real> key_of_{kernels_,          side_.other, problem_.heads,
                              problem_.features, side_.rows,  activates_};
-  /// Of scores that are sums: their numbers, as if heads were features of one head.
-  static Tensor heads_as_features(Tensor tensor) {
-    tensor.layout.strides.feature = tensor.layout.strides.head;
-    return tensor;
-  }
-  const Gather<Real> heads_of_query_{kernels_, heads_as_features(side_.own), 1, problem_.heads,
-                                     nullptr};
-  const Gather<Real> heads_of_key_{
-      kernels_, heads_as_features(side_.other), 1, problem_.heads, side_.rows, true};
+  const Activation<Real> act_ = problem_.template act<Real>();
+  /// Scores are sums of a number for each head.
+  const bool adds_numbers_ = problem_.score == HEED_SCORE_SUM;
+  const Gather<Real> numbers_of_query_ =
+      Gather<Real>::of_heads(kernels_, side_.own, problem_.heads, nullptr);
+  const Gather<Real> numbers_of_key_ =
+      Gather<Real>::of_heads(kernels_, side_.other, problem_.heads, side_.rows);
   /// Queries, or keys, are multiplied with this, or weights of features.
   const Real factor_ =
       static_cast<Real>(problem_.query_scale(problem_.softcap > 0, problem_.log2_unit));
@@ -326,6 +338,9 @@ class EdgeScores {
                                  on_.features};
   EdgeRows keys_{};
   bool leaves_out_ = false;
+  /// Of a tile's edges: which of its nodes has it.
+  static constexpr std::int64_t kOwnAtOnce = 8;
+  std::int32_t own_[kNodeEdges + kOwnAtOnce];
 };
 
 }  // namespace heed

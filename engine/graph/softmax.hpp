@@ -69,24 +69,15 @@ class NodeSoftmax {
     }
   }
 
-  /// Computes and writes the results of a node at once, if it can be done so.
-  bool attend_at_once(std::int64_t node, std::int64_t begin, std::int64_t end) {
-    const Batch batch = {begin, static_cast<std::size_t>(end - begin)};
-    if (at_once_ == nullptr || batch.edges == 0 || batch.edges > kBatch) return false;
-    prefetch(batch);
-    const NodeEdges<Real> edges = scores_.at_once(node, batch, value_of_);
-    Real* const out = output_.in_place(node);
-    Real* const weights = on_.step.wants_weights() ? weights_ : nullptr;
-    if (!at_once_->attend_node(edges, state_.row_max, state_.row_sum,
-                               out != nullptr ? out : state_.values, weights))
-      return false;
-    if (out == nullptr) {
-      std::fill_n(factors_, problem_.heads, Real{1});
-      output_.write(node, state_.values, factors_);
-    }
-    if (on_.step.wants_lse()) output_.write_lse(node, state_.row_max, state_.row_sum);
-    if (weights != nullptr) output_.write_weights(batch, weights);
-    return true;
+  /// Computes and writes the results of nodes from this one up to `last` as long as it can be done
+  /// many at once; returns the first that is left.
+  std::int64_t attend_at_once(std::int64_t node, std::int64_t last) {
+    if (!kHasNodeKernels<Real> || at_once_ == nullptr) return node;
+    const bool together = output_.in_place() && !on_.step.wants_lse();
+    return each_tile(
+        node, last,
+        [&](auto first, auto end) { return scores_.tile(first, end, value_of_, together); },
+        [&](const NodeTile& tile) { return attend_at_once(tile); });
   }
 
   /// Goes over the edges [begin, end) of a node. `write_weights`: weights are wanted, and known at
@@ -163,6 +154,25 @@ class NodeSoftmax {
   }
 
  private:
+  bool attend_at_once(const NodeTile& tile) {
+    prefetch(tile.batch);
+    const NodeEdges<Real> edges =
+        scores_.at_once(tile, on_.graph.offsets.data() + tile.first, value_of_);
+    const bool in_place = output_.in_place();
+    const NodeRows<Real> out =
+        in_place ? output_.whole_rows(tile) : NodeRows<Real>{state_.values, 0};
+    Real* const row_max = on_.step.wants_lse() ? state_.row_max : nullptr;
+    Real* const weights = on_.step.wants_weights() ? weights_ : nullptr;
+    if (!at_once_->attend_nodes(edges, row_max, state_.row_sum, out, weights)) return false;
+    if (!in_place) {
+      std::fill_n(factors_, problem_.heads, Real{1});
+      output_.write(tile.first, state_.values, factors_);
+    }
+    if (row_max != nullptr) output_.write_lse(tile.first, row_max, state_.row_sum);
+    if (weights != nullptr) output_.write_weights(tile.batch, weights);
+    return true;
+  }
+
   /// Turns scores into probabilities, and rescales the sums so far where the largest has moved.
   void find_weights(const PanelRows& panel, const Batch& batch, bool fresh) {
     Real* const row_max = state_.row_max + panel.first;
@@ -235,7 +245,7 @@ class NodeSoftmax {
   const NodeOutput<Real> output_{on_};
   Real* const probs_ = on_.buffer(&NodeSlab::scores);
   Real* const factors_ = on_.buffer(&NodeSlab::factors);
-  Real* const weights_ = on_.buffer(&NodeSlab::isolated);  ///< [kBatch][heads]
+  Real* const weights_ = on_.buffer(&NodeSlab::isolated);  ///< [kNodeEdges][heads]
 };
 
 }  // namespace heed

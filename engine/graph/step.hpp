@@ -32,7 +32,11 @@ struct GraphStep {
   }
 };
 
-/// The kernels that take a node with few edges at once: where edges bring nothing, nothing is done
+/// Whether there are kernels of nodes of this type: code that calls them need not be there else.
+template <class Real>
+inline constexpr bool kHasNodeKernels = std::is_same_v<Real, float>;
+
+/// The kernels that take nodes with few edges at once: where edges bring nothing, nothing is done
 /// to scores but to scale them, and there are such kernels; else nullptr.
 template <class Real>
 const NodeKernels<Real>* node_kernels_of(const GraphStep& step) {
@@ -48,14 +52,6 @@ template <class T>
 T* at(std::byte* slab, std::size_t offset) {
   return reinterpret_cast<T*>(slab + offset);
 }
-
-/// Some edges of one node, in the graph's order.
-struct Batch {
-  std::int64_t begin;
-  std::size_t edges;
-
-  std::int64_t edge(std::size_t e) const { return begin + static_cast<std::int64_t>(e); }
-};
 
 /// A thread at work on a step, in a slab of its own.
 template <class Real>

@@ -76,11 +76,13 @@ HEED_INLINE V dot_product(const char* row, const Real* b, std::size_t features) 
   return sum;
 }
 
-/// The scores of H heads, where H divides the lanes: takes so many edges at once that their sums
-/// over features fill one vector. `out` has room for `room` edges.
+/// The scores of H heads, where H divides the lanes, from the head of `own` on that `rows` begin
+/// with: takes so many edges at once that their sums over features fill one vector. `out` has room
+/// for `room` edges.
 template <class V, class Element, std::size_t H, std::size_t M, class Real = RealOf<V>>
-void score_heads(const EdgeRows& rows, std::size_t edges, const Real* query, std::size_t features,
-                 bool fresh, Real* out, std::size_t pitch, std::size_t room) {
+void score_heads(const EdgeRows& rows, std::size_t edges, const OwnRows<Real>& own,
+                 std::size_t first_feature, std::size_t features, bool fresh, Real* out,
+                 std::size_t pitch, std::size_t room) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t together = n / H;
   if constexpr (M > 0) features = M * n;
@@ -92,6 +94,7 @@ void score_heads(const EdgeRows& rows, std::size_t edges, const Real* query, std
         return;
       }
       const char* row = rows.row(e + i);
+      const Real* const query = own.row(e + i) + first_feature;
       unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
         sums[i * H + h] = dot_product<V, Element, M>(row, query + h * features, features);
         row += rows.head_stride;
@@ -115,37 +118,42 @@ void score_heads(const EdgeRows& rows, std::size_t edges, const Real* query, std
 }
 
 /// Calls function(M) with the number of vectors that a head has where that is 1, 2 or 4, else 0.
-/// The number is odd for vectors narrower than V: two of them would be one of the next width.
-template <class V, class Lanes, class Function>
+/// The number is odd for vectors narrower than V: two of them would be one of the next width. 4
+/// that are converted take as long as any number.
+template <class V, class Lanes, class Element, class Function>
 HEED_INLINE void with_vectors_of_head(std::size_t vectors, Function&& function) {
   if (vectors == 1) return function(std::integral_constant<std::size_t, 1>{});
   if constexpr (std::is_same_v<V, Lanes>) {
     if (vectors == 2) return function(std::integral_constant<std::size_t, 2>{});
-    if (vectors == 4) return function(std::integral_constant<std::size_t, 4>{});
+    if constexpr (std::is_same_v<Element, RealOf<V>>) {
+      if (vectors == 4) return function(std::integral_constant<std::size_t, 4>{});
+    }
   }
   function(std::integral_constant<std::size_t, 0>{});
 }
 
-/// edge_scores() into a buffer with room for more edges than there are.
+/// edge_scores() with rows of the edges' own, into a buffer with room for more edges than there
+/// are.
 template <class V, class Real = RealOf<V>>
-void edge_scores_in(const EdgeRows& rows, std::size_t edges, const Real* query, std::size_t heads,
-                    std::size_t features, bool fresh, Real* out, std::size_t pitch,
-                    std::size_t room) {
+void edge_scores_in(const EdgeRows& rows, std::size_t edges, const OwnRows<Real>& own,
+                    std::size_t heads, std::size_t features, bool fresh, Real* out,
+                    std::size_t pitch, std::size_t room) {
   with_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
     with_divisor<V>(features, [&](auto zero) HEED_INLINE_LAMBDA {
       using Lanes = decltype(zero);
       constexpr std::size_t n = kLanes<Lanes>;
-      with_vectors_of_head<V, Lanes>(features / n, [&](auto m) HEED_INLINE_LAMBDA {
-        // Elements that are converted take longer than 8 heads together save, unless heads are
-        // short.
-        constexpr std::size_t most = std::is_same_v<decltype(element), Real> || m == 1 ? 8 : 4;
-        in_sizes<(n < most ? n : most), (n < 4 ? n : 4), 1>(
-            heads, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
-              score_heads<Lanes, decltype(element), some, m>(
-                  rows.from_head(static_cast<std::int64_t>(h)), edges, query + h * features,
-                  features, fresh, out + h, pitch, room);
-            });
-      });
+      with_vectors_of_head<V, Lanes, decltype(element)>(
+          features / n, [&](auto m) HEED_INLINE_LAMBDA {
+            // Elements that are converted take longer than 8 heads together save, unless heads are
+            // short.
+            constexpr std::size_t most = std::is_same_v<decltype(element), Real> || m == 1 ? 8 : 4;
+            in_sizes<(n < most ? n : most), (n < 4 ? n : 4), 1>(
+                heads, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
+                  score_heads<Lanes, decltype(element), some, m>(
+                      rows.from_head(static_cast<std::int64_t>(h)), edges, own, h * features,
+                      features, fresh, out + h, pitch, room);
+                });
+          });
     });
   });
 }
@@ -154,7 +162,8 @@ template <class V, class Real = RealOf<V>>
 void edge_scores(const EdgeRows& rows, std::size_t edges, const Real* query, std::size_t heads,
                  std::size_t features, bool fresh, Real* out, std::size_t pitch) {
   HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && pitch >= heads);
-  edge_scores_in<V>(rows, edges, query, heads, features, fresh, out, pitch, edges);
+  const OwnRows<Real> own = {{query, 0}, rows.source};
+  edge_scores_in<V>(rows, edges, own, heads, features, fresh, out, pitch, edges);
 }
 
 /// Vectors summed together: enough independent chains, few enough to stay in registers.
@@ -219,23 +228,51 @@ HEED_INLINE void sum_wide(const EdgeRows& rows, std::size_t edges, const Real* w
   }
 }
 
+/// Nodes that follow each other, and where their edges begin, counted from anywhere.
+struct NodeOffsets {
+  std::size_t nodes;
+  const std::int64_t* offsets;  ///< [nodes + 1]
+
+  HEED_INLINE std::size_t edges(std::size_t node) const {
+    return static_cast<std::size_t>(offsets[node + 1] - offsets[node]);
+  }
+};
+
+/// edge_values() of each node, to rows of their own.
 template <class V, class Real = RealOf<V>>
-void edge_values(const EdgeRows& rows, std::size_t edges, const Real* weights, std::size_t pitch,
-                 std::size_t heads, std::size_t features, Real* sums, bool fresh) {
-  HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && pitch >= heads);
+void edge_values_of(const NodeOffsets& of, EdgeRows rows, const Real* weights, std::size_t pitch,
+                    std::size_t heads, std::size_t features, NodeRows<Real> sums, bool fresh) {
   with_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
     using Element = decltype(element);
     with_divisor<V>(features, [&](auto zero) HEED_INLINE_LAMBDA {
       using Lanes = decltype(zero);
-      with_vectors_of_head<V, Lanes>(features / kLanes<Lanes>, [&](auto m) HEED_INLINE_LAMBDA {
-        if constexpr (m > 0) {
-          sum_narrow<Lanes, Element, m>(rows, edges, weights, pitch, heads, sums, fresh);
-        } else {
-          sum_wide<Lanes, Element>(rows, edges, weights, pitch, heads, features, sums, fresh);
-        }
-      });
+      with_vectors_of_head<V, Lanes, Element>(
+          features / kLanes<Lanes>, [&](auto m) HEED_INLINE_LAMBDA {
+            for (std::size_t i = 0; i < of.nodes; ++i) {
+              const std::size_t edges = of.edges(i);
+              if constexpr (m > 0) {
+                sum_narrow<Lanes, Element, m>(rows, edges, weights, pitch, heads, sums.first,
+                                              fresh);
+              } else {
+                sum_wide<Lanes, Element>(rows, edges, weights, pitch, heads, features, sums.first,
+                                         fresh);
+              }
+              rows.source += edges;
+              weights += edges * pitch;
+              sums.first += sums.stride;
+            }
+          });
     });
   });
+}
+
+template <class V, class Real = RealOf<V>>
+void edge_values(const EdgeRows& rows, std::size_t edges, const Real* weights, std::size_t pitch,
+                 std::size_t heads, std::size_t features, Real* sums, bool fresh) {
+  HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && pitch >= heads);
+  const std::int64_t offsets[] = {0, static_cast<std::int64_t>(edges)};
+  edge_values_of<V>({1, offsets}, rows, weights, pitch, heads, features, NodeRows<Real>{sums, 0},
+                    fresh);
 }
 
 /// Features [x, features) of one row, vector by vector; returns where the rest begins.
@@ -264,7 +301,7 @@ struct Narrowest<V, V> {
 };
 
 template <class V, class Real = RealOf<V>>
-void activate(const EdgeRows& rows, std::size_t edges, const Real* query, std::size_t heads,
+void activate(const EdgeRows& rows, std::size_t edges, const OwnRows<Real>& own, std::size_t heads,
               std::size_t features, const Activation<Real>& act, Real* values, Real* slopes) {
   HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && rows.type == kTypeOf<Real>);
   // Heads side by side are one row, of fewer vectors.
@@ -273,9 +310,9 @@ void activate(const EdgeRows& rows, std::size_t edges, const Real* query, std::s
   const std::size_t width = one_run ? heads * features : features;
   for (std::size_t e = 0; e < edges; ++e) {
     const char* row = rows.row(e);
-    for (std::size_t h = 0; h < runs; ++h, row += rows.head_stride) {
+    const Real* q = own.row(e);
+    for (std::size_t h = 0; h < runs; ++h, row += rows.head_stride, q += width) {
       const auto* const from = reinterpret_cast<const Real*>(row);
-      const Real* const q = query + h * width;
       const std::size_t x = activate_row<V>(from, q, 0, width, act, values, slopes);
       activate_row<typename Narrowest<V>::Type>(from, q, x, width, act, values, slopes);
       values += width;

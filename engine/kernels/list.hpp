@@ -199,12 +199,13 @@ HEED_ROW_KERNEL(void, edge_values,
                  std::size_t heads, std::size_t features, Real* sums, bool fresh))
 
 /// values[e][h][x] = act(z), and slopes[e][h][x] its derivative unless that is nullptr, where z =
-/// query[h][x] + row of edge e [h][x], of Reals; both are [edges][heads][features], query is
-/// [heads][features]; `features` is a multiple of feature_padding. The relative error of tanh is at
-/// most 6 ULP wherever it is a normal number.
+/// own row of edge e [h][x] + row of edge e [h][x], of Reals; both are [edges][heads][features];
+/// `features` is a multiple of feature_padding. The relative error of tanh is at most 6 ULP
+/// wherever it is a normal number.
 HEED_ROW_KERNEL(void, activate,
-                (const EdgeRows& rows, std::size_t edges, const Real* query, std::size_t heads,
-                 std::size_t features, const Activation<Real>& act, Real* values, Real* slopes))
+                (const EdgeRows& rows, std::size_t edges, const OwnRows<Real>& own,
+                 std::size_t heads, std::size_t features, const Activation<Real>& act, Real* values,
+                 Real* slopes))
 
 /// Lays out a query for row_scores, times `scale`: `to` gets RowOrder::query_numbers() numbers for
 /// rows of that type. `features` is at least the lanes.
@@ -251,28 +252,30 @@ HEED_ROW_PRODUCT(void, row_attend,
 // is beyond kFarLogSum: results are then of no use. `features` and `value_features` are multiples
 // of feature_padding.
 
-/// Softmax over all edges of a node: out[h] = the weighted sum of values, row_max (the largest
-/// score, log2 units) and row_sum, relative to that, are [heads]. `weights`, unless nullptr, are
-/// the probabilities divided by row_sum, [edges][heads].
-HEED_NODE_KERNEL(bool, attend_node,
-                 (const NodeEdges<Real>& node, Real* row_max, Real* row_sum, Real* out,
-                  Real* weights))
+/// Softmax over all edges of each node: out[h] = the weighted sum of values. row_max (the largest
+/// score, log2 units) and row_sum, relative to that, are [nodes][heads], unless row_max is nullptr.
+/// `weights`, unless nullptr, are the probabilities divided by row_sum, [edges][heads].
+HEED_NODE_KERNEL(bool, attend_nodes,
+                 (const NodeEdges<Real>& nodes, Real* row_max, Real* row_sum,
+                  const NodeRows<Real>& out, Real* weights))
 
-/// The same softmax again, and the gradient of the query: grad_query = factor * the sum over edges
+/// The same softmax again, and the gradients of queries: grad_query = factor * the sum over edges
 /// of prob * (<grad, value> - delta) * key, where delta = the sum of prob * <grad, value>, less
-/// grad_lse unless that is nullptr. lse (log2 units) and delta are [heads]. Where slopes are no
-/// keys, grad_query is the sum of them, and grad_weights of keys, unless that is nullptr.
-HEED_NODE_KERNEL(bool, node_gradient,
-                 (const NodeEdges<Real>& node, Real factor, const Real* grad_lse, Real* lse,
-                  Real* delta, Real* grad_query, Real* grad_weights))
+/// grad_lse, [nodes][heads], unless that is nullptr. stats is [nodes][2][heads]: log-sum-exp in
+/// log2 units and delta; of a node without edges they are finite. Where slopes are no keys,
+/// grad_query is the sum of them, and grad_weights grows by that of keys, unless it is nullptr.
+HEED_NODE_KERNEL(bool, node_gradients,
+                 (const NodeEdges<Real>& nodes, Real factor, const Real* grad_lse, Real* stats,
+                  const NodeRows<Real>& grad_query, Real* grad_weights))
 
-/// Gradients of a source, from edges e that lead to destinations[e]: with prob = exp2(score - lse),
+/// Gradients of sources, from edges e that lead to destinations[e]: with prob = exp2(score - lse),
 /// grad_key (+)= the sum of factor * prob * (<grad, value> - delta) * slope, grad_value (+)= the
 /// sum of prob * grad. stats is [nodes][2][heads]: lse and delta of all nodes. `fresh` starts from
 /// zero.
-HEED_NODE_KERNEL(bool, source_gradient,
-                 (const NodeEdges<Real>& node, Real factor, const Real* stats,
-                  const std::int32_t* destinations, bool fresh, Real* grad_key, Real* grad_value))
+HEED_NODE_KERNEL(bool, source_gradients,
+                 (const NodeEdges<Real>& nodes, Real factor, const Real* stats,
+                  const std::int32_t* destinations, bool fresh, const NodeRows<Real>& grad_key,
+                  const NodeRows<Real>& grad_value))
 
 // ---- Numbers one after the other -------------------------------------------------------------
 

@@ -1,6 +1,10 @@
-// Attention and its gradients for nodes of a graph with few edges: all of one node in one call.
+// Attention and its gradients for nodes of a graph with few edges: all of some nodes in one call.
 // The general way has steps between the products whose lanes few heads leave empty; there they cost
 // more than the products.
+//
+// Products, and whatever else takes edge by edge, go over the edges of all nodes at once: nothing
+// there depends on where a node ends, which no processor can foresee. Between them every node has
+// its softmax.
 //
 // Heads are taken in groups of G, which divides the lanes, and the numbers of edges and heads lie
 // without gaps. Two heads in a vector of eight lanes:
@@ -8,6 +12,8 @@
 //   scores   e0h0 e0h1  e1h0 e1h1  e2h0 e2h1  e3h0 e3h1
 //
 // So a maximum or sum over edges is one over vectors, then one over lanes that are equal modulo G.
+// A node's numbers begin anywhere, and its last vector goes on with the next node's: results lie
+// apart from what they are made of, and the next node's are written over what is too much.
 //
 // Numbers that are not finite end all this: the general way says what becomes of them.
 #pragma once
@@ -65,55 +71,98 @@ class HeadGroup {
   using V = EdgeVector<P>;
   using Real = RealOf<V>;
   static constexpr std::size_t n = kLanes<V>;
-  static constexpr std::size_t kNumbers = kNodeEdges * G < n ? n : kNodeEdges * G;
+  static constexpr std::size_t kHeads = G;
+  /// Products write whole vectors of their own.
+  static constexpr std::size_t kNumbers = kNodeEdges * G + kLanes<P>;
 
-  HEED_INLINE explicit HeadGroup(std::size_t edges) : edges_(edges), count_(edges * G) {}
+  /// The numbers of one node: [begin, end).
+  struct Node {
+    std::size_t index, begin, end;
+
+    /// Calls function(i) for the places of all vectors.
+    template <class Function>
+    HEED_INLINE void each(Function&& function) const {
+      for (std::size_t i = begin; i < end; i += n) function(i);
+    }
+    /// Where lanes of the vector at i are the node's.
+    HEED_INLINE auto within(std::size_t i) const {
+      alignas(kAlignment) static constexpr Real kLane[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+      static_assert(n <= 8);
+      return load<V>(kLane) < V(static_cast<Real>(end - i));
+    }
+  };
+
+  HEED_INLINE explicit HeadGroup(const NodeEdges<Real>& nodes)
+      : nodes_(nodes), count_(nodes.edges * G) {}
 
   /// <row, own> of all edges, for the heads from h on; 0 in lanes past the last.
-  [[gnu::noinline]] void multiply(const EdgeRows& rows, std::size_t h, const Real* own,
-                                  std::size_t features, Real* to) const {
-    if (count_ % n != 0) store<V>(to + count_ / n * n, V(Real{0}));
-    edge_scores_in<P>(rows.from_head(static_cast<std::int64_t>(h)), edges_, own + h * features, G,
-                      features, true, to, G, kNumbers / G);
+  [[gnu::noinline]] void multiply(const EdgeRows& rows, std::size_t h,
+                                  const NodeRows<const Real>& own, std::size_t features,
+                                  Real* to) const {
+    V(Real{0}).store_unaligned(to + count_);
+    const NodeRows<const Real> from_head = {own.first + h * features, own.stride};
+    edge_scores_in<P>(rows.from_head(static_cast<std::int64_t>(h)), nodes_.edges,
+                      OwnRows<Real>{from_head, nodes_.own}, G, features, true, to, G, kNumbers / G);
+  }
+
+  /// Scores, unscaled, and, if they are sums, their derivatives.
+  HEED_INLINE void score(std::size_t h, Real* scores, Real* slopes) const {
+    if (nodes_.act == nullptr)
+      return multiply(nodes_.keys, h, nodes_.query, nodes_.features, scores);
+    add_up(h, scores, slopes);
   }
 
   /// sums (+)= weights times rows.
   [[gnu::noinline]] void add(const EdgeRows& rows, std::size_t h, const Real* weights,
-                             std::size_t features, Real* sums, bool fresh) const {
-    edge_values<P>(rows.from_head(static_cast<std::int64_t>(h)), edges_, weights, G, G, features,
-                   sums + h * features, fresh);
+                             std::size_t features, const NodeRows<Real>& sums, bool fresh) const {
+    edge_values_of<P>({nodes_.nodes, nodes_.offsets}, rows.from_head(static_cast<std::int64_t>(h)),
+                      weights, G, G, features,
+                      NodeRows<Real>{sums.first + h * features, sums.stride}, fresh);
   }
 
-  /// Calls function(i) for the places of all vectors.
+  /// The gradients of scores go to queries or keys: sums (+)= gradients times slopes.
+  HEED_INLINE void add_gradients(std::size_t h, const Real* gradients, const Real* slopes,
+                                 Real factor, const NodeRows<Real>& sums, bool fresh) const {
+    if (nodes_.act == nullptr)
+      return add(nodes_.slopes, h, gradients, nodes_.features, sums, fresh);
+    add_numbers(gradients, slopes, factor, {sums.first + h, sums.stride}, fresh);
+  }
+
+  /// Calls function(i) for the places of all vectors of all nodes.
   template <class Function>
   HEED_INLINE void each(Function&& function) const {
     for (std::size_t i = 0; i < count_; i += n) function(i);
   }
 
-  /// Where lanes of the vector at i have an edge.
-  HEED_INLINE auto within(std::size_t i) const {
-    alignas(kAlignment) static constexpr Real kLane[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-    static_assert(n <= 8);
-    return load<V>(kLane) < V(static_cast<Real>(count_ - i));
+  /// Calls function(node) for all of them.
+  template <class Function>
+  HEED_INLINE void each_node(Function&& function) const {
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < nodes_.nodes; ++i) {
+      const auto edges = static_cast<std::size_t>(nodes_.offsets[i + 1] - nodes_.offsets[i]);
+      const std::size_t end = begin + edges * G;
+      function(Node{i, begin, end});
+      begin = end;
+    }
   }
 
-  /// Scores times `scale` become exp2 of them relative to `row_max`, which is found. False unless
-  /// all are finite.
-  HEED_INLINE bool exponentials(Real* scores, Real scale, V& row_max) const {
+  /// probs = exp2 of scores times `scale` relative to `row_max`, which is found. Whatever is not
+  /// finite makes `special` no 0.
+  HEED_INLINE static void exponentials(const Node& node, const Real* scores, Real scale,
+                                       Real* probs, V& row_max, V& special) {
     const V zero(Real{0});
-    V special = zero;
     V top(kNoRowMax<Real>);
-    each([&](std::size_t i) HEED_INLINE_LAMBDA {
-      const V score = load<V>(scores + i) * V(scale);
+    node.each([&](std::size_t i) HEED_INLINE_LAMBDA {
+      const V score = V::load_unaligned(scores + i) * V(scale);
       special = multiply_add(score, zero, special);
-      const V counted = xsimd::select(within(i), score, V(kNoRowMax<Real>));
-      store<V>(scores + i, counted);
+      const V counted = xsimd::select(node.within(i), score, V(kNoRowMax<Real>));
+      counted.store_unaligned(probs + i);
       top = xsimd::max(top, counted);
     });
     row_max = fold_lanes<G>(top, [](V a, V b) HEED_INLINE_LAMBDA { return xsimd::max(a, b); });
-    each([&](std::size_t i)
-             HEED_INLINE_LAMBDA { store<V>(scores + i, exp2_of(load<V>(scores + i) - row_max)); });
-    return xsimd::all(special == zero);
+    node.each([&](std::size_t i) HEED_INLINE_LAMBDA {
+      exp2_of(V::load_unaligned(probs + i) - row_max).store_unaligned(probs + i);
+    });
   }
 
   HEED_INLINE static V sum(V x) {
@@ -122,17 +171,17 @@ class HeadGroup {
 
   /// Numbers [G] of nodes, `stride` apart, one after the other as edges lead to them; 0 in lanes
   /// past the last.
-  HEED_INLINE void gather(const Real* from, const std::int32_t* nodes, std::size_t stride,
+  HEED_INLINE void gather(const Real* from, const std::int32_t* nodes, std::ptrdiff_t stride,
                           Real* to) const {
-    if (count_ % n != 0) store<V>(to + count_ / n * n, V(Real{0}));
-    for (std::size_t e = 0; e < edges_; ++e)
-      __builtin_memcpy(to + e * G, from + static_cast<std::size_t>(nodes[e]) * stride,
-                       G * sizeof(Real));
+    V(Real{0}).store_unaligned(to + count_);
+    for (std::size_t e = 0; e < nodes_.edges; ++e)
+      __builtin_memcpy(to + e * G, from + nodes[e] * stride, G * sizeof(Real));
   }
 
-  /// The other way round, to rows `stride` apart, one for each edge.
-  HEED_INLINE void scatter(const Real* from, std::size_t stride, Real* to) const {
-    for (std::size_t e = 0; e < edges_; ++e)
+  /// The other way round, to rows `stride` apart, `count` of them.
+  HEED_INLINE static void scatter(const Real* from, std::size_t count, std::size_t stride,
+                                  Real* to) {
+    for (std::size_t e = 0; e < count; ++e)
       __builtin_memcpy(to + e * stride, from + e * G, G * sizeof(Real));
   }
 
@@ -143,134 +192,200 @@ class HeadGroup {
     return load<V>(lanes);
   }
 
-  /// The first G lanes of x.
-  HEED_INLINE static void write(V x, Real* to) {
-    if constexpr (G == n) {
-      x.store_unaligned(to);
-    } else {
-      alignas(kAlignment) Real lanes[n];
-      store<V>(lanes, x);
-      __builtin_memcpy(to, lanes, G * sizeof(Real));
-    }
+  /// [nodes][G]: the first G lanes of x are the node's, and the next node's are written later.
+  HEED_INLINE static void write(const Node& node, V x, Real* to) {
+    x.store_unaligned(to + node.index * G);
   }
 
  private:
-  std::size_t edges_, count_;
+  /// act() of the sums of numbers, for the heads from h on.
+  [[gnu::noinline]] void add_up(std::size_t h, Real* scores, Real* slopes) const {
+    alignas(kAlignment) Real own[kNumbers];
+    const EdgeRows& keys = nodes_.keys;
+    gather(static_cast<const Real*>(keys.data) + h, keys.source,
+           keys.stride / static_cast<std::ptrdiff_t>(sizeof(Real)), scores);
+    gather(nodes_.query.first + h, nodes_.own, nodes_.query.stride, own);
+    each([&](std::size_t i) HEED_INLINE_LAMBDA {
+      activate_row<V>(own + i, scores + i, 0, n, *nodes_.act, scores + i, slopes + i);
+    });
+    V(Real{0}).store_unaligned(scores + count_);
+  }
+
+  /// sums[h] (+)= factor times the sum of gradients times slopes; of nothing, beside a factor that
+  /// is infinite, nothing.
+  [[gnu::noinline]] void add_numbers(const Real* gradients, const Real* slopes, Real factor,
+                                     NodeRows<Real> sums, bool fresh) const {
+    each_node([&](const Node& node) HEED_INLINE_LAMBDA {
+      V all(Real{0});
+      node.each([&](std::size_t i) HEED_INLINE_LAMBDA {
+        const V part = V::load_unaligned(gradients + i) * V::load_unaligned(slopes + i);
+        all = all + xsimd::select(node.within(i), part, V(Real{0}));
+      });
+      all = HeadGroup::sum(all);
+      alignas(kAlignment) Real of_heads[n];
+      store<V>(of_heads, xsimd::select(all == V(Real{0}), all, all * V(factor)));
+      for (std::size_t g = 0; g < G; ++g)
+        sums.first[g] = fresh ? of_heads[g] : sums.first[g] + of_heads[g];
+      sums.first += sums.stride;
+    });
+  }
+
+  const NodeEdges<Real>& nodes_;
+  std::size_t count_;
 };
 
 /// Calls function(group, h) for groups of heads; all must return true.
 template <class P, class Function>
-HEED_INLINE bool each_group(const NodeEdges<RealOf<P>>& node, Function&& function) {
+HEED_INLINE bool each_group(const NodeEdges<RealOf<P>>& nodes, Function&& function) {
   constexpr std::size_t n = kLanes<EdgeVector<P>>;
-  HEED_CONTRACT(node.holds_for(RowKernels<RealOf<P>>::feature_padding));
+  HEED_CONTRACT(nodes.holds_for(RowKernels<RealOf<P>>::feature_padding));
   bool good = true;
   const auto take = [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
-    good = good && function(HeadGroup<P, some>(node.edges), h);
+    good = good && function(HeadGroup<P, some>(nodes), h);
   };
   if constexpr (n > 4) {
-    in_sizes<n, 4, 1>(node.heads, take);
+    in_sizes<n, 4, 1>(nodes.heads, take);
   } else {
-    in_sizes<n, 1>(node.heads, take);
+    in_sizes<n, 1>(nodes.heads, take);
   }
   return good;
 }
 
 template <class P, class Real = RealOf<P>>
-bool attend_node(const NodeEdges<Real>& node, Real* row_max, Real* row_sum, Real* out,
-                 Real* weights) {
-  return each_group<P>(node, [&](auto group, std::size_t h) HEED_INLINE_LAMBDA {
+bool attend_nodes(const NodeEdges<Real>& nodes, Real* row_max, Real* row_sum,
+                  const NodeRows<Real>& out, Real* weights) {
+  return each_group<P>(nodes, [&](auto group, std::size_t h) HEED_INLINE_LAMBDA {
     using Group = decltype(group);
     using V = typename Group::V;
+    alignas(kAlignment) Real scores[Group::kNumbers];
     alignas(kAlignment) Real probs[Group::kNumbers];
-    group.multiply(node.keys, h, node.query, node.features, probs);
-    V top;
-    if (!group.exponentials(probs, node.scale, top)) return false;
-    V sum(Real{0});
-    group.each([&](std::size_t i) HEED_INLINE_LAMBDA { sum = sum + load<V>(probs + i); });
-    sum = group.sum(sum);
-    const V inverse = divide(V(Real{1}), sum);
-    group.each([&](std::size_t i)
-                   HEED_INLINE_LAMBDA { store<V>(probs + i, load<V>(probs + i) * inverse); });
-    group.add(node.values, h, probs, node.value_features, out, true);
-    if (weights != nullptr) group.scatter(probs, node.heads, weights + h);
-    Group::write(top, row_max + h);
-    Group::write(sum, row_sum + h);
-    return true;
-  });
-}
-
-template <class P, class Real = RealOf<P>>
-bool node_gradient(const NodeEdges<Real>& node, Real factor, const Real* grad_lse, Real* lse,
-                   Real* delta, Real* grad_query, Real* grad_weights) {
-  return each_group<P>(node, [&](auto group, std::size_t h) HEED_INLINE_LAMBDA {
-    using Group = decltype(group);
-    using V = typename Group::V;
-    alignas(kAlignment) Real probs[Group::kNumbers];
-    alignas(kAlignment) Real gradients[Group::kNumbers];
-    group.multiply(node.keys, h, node.query, node.features, probs);
-    group.multiply(node.values, h, node.grad, node.value_features, gradients);
-    V top;
-    if (!group.exponentials(probs, node.scale, top)) return false;
+    alignas(kAlignment) Real tops[Group::kNumbers];
+    alignas(kAlignment) Real sums[Group::kNumbers];
+    group.score(h, scores, probs);
     const V zero(Real{0});
-    V special = zero, sum = zero, weighted = zero;
-    group.each([&](std::size_t i) HEED_INLINE_LAMBDA {
-      const V prob = load<V>(probs + i);
-      const V gradient = load<V>(gradients + i);
-      special = multiply_add(gradient, zero, special);
-      sum = sum + prob;
-      weighted = multiply_add(prob, gradient, weighted);
+    V special = zero;
+    group.each_node([&](const auto& node) HEED_INLINE_LAMBDA {
+      V top, sum = zero;
+      Group::exponentials(node, scores, nodes.scale, probs, top, special);
+      node.each([&](std::size_t i)
+                    HEED_INLINE_LAMBDA { sum = sum + V::load_unaligned(probs + i); });
+      sum = Group::sum(sum);
+      const V inverse = divide(V(Real{1}), sum);
+      node.each([&](std::size_t i) HEED_INLINE_LAMBDA {
+        (V::load_unaligned(probs + i) * inverse).store_unaligned(probs + i);
+      });
+      Group::write(node, top, tops);
+      Group::write(node, sum, sums);
     });
     if (!xsimd::all(special == zero)) return false;
-    sum = group.sum(sum);
-    const V inverse = divide(V(Real{1}), sum);
-    V less = group.sum(weighted) * inverse;
-    if (grad_lse != nullptr) less = less - group.read(grad_lse + h);
-    const V scaled = inverse * V(factor);
-    group.each([&](std::size_t i) HEED_INLINE_LAMBDA {
-      store<V>(gradients + i, load<V>(probs + i) * scaled * (load<V>(gradients + i) - less));
-    });
-    const V log_sum = top + log2_of_sum(sum);
-    if (has_lost_digits(log_sum)) return false;
-    Group::write(log_sum, lse + h);
-    Group::write(less, delta + h);
-    group.add(node.slopes, h, gradients, node.features, grad_query, true);
-    if (grad_weights != nullptr)
-      group.add(node.keys, h, gradients, node.features, grad_weights, true);
+    group.add(nodes.values, h, probs, nodes.value_features, out, true);
+    if (weights != nullptr) Group::scatter(probs, nodes.edges, nodes.heads, weights + h);
+    if (row_max == nullptr) return true;
+    Group::scatter(tops, nodes.nodes, nodes.heads, row_max + h);
+    Group::scatter(sums, nodes.nodes, nodes.heads, row_sum + h);
     return true;
   });
 }
 
 template <class P, class Real = RealOf<P>>
-bool source_gradient(const NodeEdges<Real>& node, Real factor, const Real* stats,
-                     const std::int32_t* destinations, bool fresh, Real* grad_key,
-                     Real* grad_value) {
-  return each_group<P>(node, [&](auto group, std::size_t h) HEED_INLINE_LAMBDA {
+bool node_gradients(const NodeEdges<Real>& nodes, Real factor, const Real* grad_lse, Real* stats,
+                    const NodeRows<Real>& grad_query, Real* grad_weights) {
+  return each_group<P>(nodes, [&](auto group, std::size_t h) HEED_INLINE_LAMBDA {
+    using Group = decltype(group);
+    using V = typename Group::V;
+    alignas(kAlignment) Real scores[Group::kNumbers];
+    alignas(kAlignment) Real probs[Group::kNumbers];
+    alignas(kAlignment) Real products[Group::kNumbers];
+    alignas(kAlignment) Real gradients[Group::kNumbers];
+    alignas(kAlignment) Real slopes[Group::kNumbers];
+    alignas(kAlignment) Real lse[Group::kNumbers];
+    alignas(kAlignment) Real sums[Group::kNumbers];
+    alignas(kAlignment) Real delta[Group::kNumbers];
+    group.score(h, scores, slopes);
+    group.multiply(nodes.values, h, nodes.grad, nodes.value_features, products);
+    const Real after = nodes.act == nullptr ? Real{1} : factor;
+    const V before(nodes.act == nullptr ? factor : Real{1});
+    const V zero(Real{0}), one(Real{1});
+    V special = zero;
+    group.each_node([&](const auto& node) HEED_INLINE_LAMBDA {
+      V top, sum = zero, weighted = zero;
+      Group::exponentials(node, scores, nodes.scale, probs, top, special);
+      node.each([&](std::size_t i) HEED_INLINE_LAMBDA {
+        const V prob = V::load_unaligned(probs + i);
+        const V product = V::load_unaligned(products + i);
+        special = multiply_add(product, zero, special);
+        sum = sum + prob;
+        weighted = multiply_add(prob, product, weighted);
+      });
+      sum = Group::sum(sum);
+      // A node without edges.
+      const auto none = sum == zero;
+      sum = xsimd::select(none, one, sum);
+      top = xsimd::select(none, zero, top);
+      const V inverse = divide(one, sum);
+      V less = Group::sum(weighted) * inverse;
+      if (grad_lse != nullptr) less = less - Group::read(grad_lse + node.index * nodes.heads + h);
+      const V scaled = inverse * before;
+      node.each([&](std::size_t i) HEED_INLINE_LAMBDA {
+        const V rest = V::load_unaligned(products + i) - less;
+        (V::load_unaligned(probs + i) * scaled * rest).store_unaligned(gradients + i);
+      });
+      Group::write(node, top, lse);
+      Group::write(node, sum, sums);
+      Group::write(node, less, delta);
+    });
+    if (!xsimd::all(special == zero)) return false;
+    bool far = false;
+    for (std::size_t i = 0; i < nodes.nodes * Group::kHeads; i += Group::n) {
+      const V log_sum = load<V>(lse + i) + log2_of_sum(load<V>(sums + i));
+      far = far || has_lost_digits(log_sum);
+      store<V>(lse + i, log_sum);
+    }
+    if (far) return false;
+    Group::scatter(lse, nodes.nodes, 2 * nodes.heads, stats + h);
+    Group::scatter(delta, nodes.nodes, 2 * nodes.heads, stats + nodes.heads + h);
+    group.add_gradients(h, gradients, slopes, after, grad_query, true);
+    if (grad_weights != nullptr)
+      group.add(nodes.keys, h, gradients, nodes.features, {grad_weights, 0}, false);
+    return true;
+  });
+}
+
+template <class P, class Real = RealOf<P>>
+bool source_gradients(const NodeEdges<Real>& nodes, Real factor, const Real* stats,
+                      const std::int32_t* destinations, bool fresh, const NodeRows<Real>& grad_key,
+                      const NodeRows<Real>& grad_value) {
+  return each_group<P>(nodes, [&](auto group, std::size_t h) HEED_INLINE_LAMBDA {
     using Group = decltype(group);
     using V = typename Group::V;
     alignas(kAlignment) Real probs[Group::kNumbers];
     alignas(kAlignment) Real gradients[Group::kNumbers];
+    alignas(kAlignment) Real slopes[Group::kNumbers];
     alignas(kAlignment) Real lse[Group::kNumbers];
     alignas(kAlignment) Real delta[Group::kNumbers];
-    group.gather(stats + h, destinations, 2 * node.heads, lse);
-    group.gather(stats + node.heads + h, destinations, 2 * node.heads, delta);
-    group.multiply(node.keys, h, node.query, node.features, probs);
-    group.multiply(node.values, h, node.grad, node.value_features, gradients);
+    const auto stride = static_cast<std::ptrdiff_t>(2 * nodes.heads);
+    group.gather(stats + h, destinations, stride, lse);
+    group.gather(stats + nodes.heads + h, destinations, stride, delta);
+    group.score(h, probs, slopes);
+    group.multiply(nodes.values, h, nodes.grad, nodes.value_features, gradients);
+    const Real after = nodes.act == nullptr ? Real{1} : factor;
+    const V before(nodes.act == nullptr ? factor : Real{1});
     const V zero(Real{0});
     V special = zero;
     bool far = false;
     group.each([&](std::size_t i) HEED_INLINE_LAMBDA {
       far = far || has_lost_digits(load<V>(lse + i));
-      // Rounded as node_gradient() rounds it: lse is made of that.
-      const V exponent = load<V>(probs + i) * V(node.scale) - load<V>(lse + i);
+      // Rounded as node_gradients() rounds it: lse is made of that.
+      const V exponent = load<V>(probs + i) * V(nodes.scale) - load<V>(lse + i);
       const V rest = load<V>(gradients + i) - load<V>(delta + i);
       special = multiply_add(exponent, zero, multiply_add(rest, zero, special));
       const V prob = exp2_of(exponent);
       store<V>(probs + i, prob);
-      store<V>(gradients + i, prob * V(factor) * rest);
+      store<V>(gradients + i, prob * before * rest);
     });
     if (far || !xsimd::all(special == zero)) return false;
-    group.add(node.slopes, h, gradients, node.features, grad_key, fresh);
-    group.add(node.values, h, probs, node.value_features, grad_value, fresh);
+    group.add_gradients(h, gradients, slopes, after, grad_key, fresh);
+    group.add(nodes.values, h, probs, nodes.value_features, grad_value, fresh);
     return true;
   });
 }

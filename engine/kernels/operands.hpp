@@ -186,27 +186,53 @@ struct ActivatedGradient {
 /// The most queries that kernels attend over rows at once.
 inline constexpr std::size_t kAttendQueries = 8;
 
-/// The most edges that kernels of nodes take at once.
-inline constexpr std::size_t kNodeEdges = 32;
+/// Rows of nodes that follow each other, or one for all of them at a stride of 0: [heads][features]
+/// of Reals, `stride` numbers apart.
+template <class Real>
+struct NodeRows {
+  Real* first;
+  std::ptrdiff_t stride;
+};
 
-/// A node of a graph, its own rows of numbers, one head after the other, and the rows that its
-/// edges lead to. Of a source these are: its key and value, queries and gradients of results. Where
-/// scores are no products of query and key, `query` is weights of features, `keys` what act() makes
-/// of both, and `slopes` its derivatives.
+/// The row of each edge's own node: of the node with that index.
+template <class Real>
+struct OwnRows {
+  NodeRows<const Real> rows;
+  const std::int32_t* index;
+
+  // Always inline, as all_keys() is.
+  [[gnu::always_inline]] const Real* row(std::size_t edge) const {
+    return rows.first + index[edge] * rows.stride;
+  }
+};
+
+/// The most edges that kernels of nodes take at once.
+inline constexpr std::size_t kNodeEdges = 128;
+
+/// Nodes of a graph that follow each other, their own rows, and the rows that their edges lead to.
+/// Of sources these are: their keys and values, queries and gradients of results. Where scores are
+/// no products of query and key, `query` is weights of features, `keys` what act() makes of both,
+/// and `slopes` its derivatives; or, if `act` is given, of numbers: query and key have one for each
+/// head, and act() of their sum is the score. Gradients of queries and keys are then such too.
 template <class Real>
 struct NodeEdges {
+  std::size_t nodes;
+  std::size_t edges;            ///< of all of them: up to kNodeEdges
+  const std::int64_t* offsets;  ///< [nodes + 1] where their edges begin, counted from anywhere
+  const std::int32_t* own;      ///< [edges] which node has it, from 0 on
   EdgeRows keys, values;
-  EdgeRows slopes;    ///< of scores by what gradients are wanted of: of products, keys
-  std::size_t edges;  ///< 1 to kNodeEdges
+  EdgeRows slopes;  ///< of scores by what gradients are wanted of: of products, keys
   std::size_t heads, features, value_features;
-  const Real* query;  ///< [heads][features]
-  const Real* grad;   ///< [heads][value_features] of its results
-  Real scale;         ///< of scores, in log2 units
+  NodeRows<const Real> query;  ///< of `features`
+  NodeRows<const Real> grad;   ///< of its results, of `value_features`
+  Real scale;                  ///< of scores, in log2 units
+  const Activation<Real>* act;
 
   // Always inline, as all_keys() is.
   [[gnu::always_inline]] constexpr bool holds_for(std::size_t padding) const {
-    return edges >= 1 && edges <= kNodeEdges && features % padding == 0 &&
-           value_features % padding == 0;
+    return nodes <= kNodeEdges && edges <= kNodeEdges &&
+           offsets[nodes] - offsets[0] == static_cast<std::int64_t>(edges) &&
+           (act != nullptr || features % padding == 0) && value_features % padding == 0;
   }
 };
 

@@ -446,13 +446,15 @@ void edge_values(const EdgeRows& rows, std::size_t edges, const Real* weights, s
 }
 
 template <class Real>
-void activate(const EdgeRows& rows, std::size_t edges, const Real* query, std::size_t heads,
+void activate(const EdgeRows& rows, std::size_t edges, const OwnRows<Real>& own, std::size_t heads,
               std::size_t features, const Activation<Real>& act, Real* values, Real* slopes) {
   HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && rows.type == kTypeOf<Real>);
   for (std::size_t i = 0; i < edges * heads * features; ++i) {
     const auto head = static_cast<std::int64_t>(i / features % heads);
-    const char* const row = rows.from_head(head).row(i / features / heads);
-    const Real z = query[i % (heads * features)] + reinterpret_cast<const Real*>(row)[i % features];
+    const std::size_t e = i / features / heads;
+    const char* const row = rows.from_head(head).row(e);
+    const Real z =
+        own.row(e)[i % (heads * features)] + reinterpret_cast<const Real*>(row)[i % features];
     const Activated<Real> of = activated(z, act);
     values[i] = of.value;
     if (slopes != nullptr) slopes[i] = of.derivative;

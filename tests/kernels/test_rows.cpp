@@ -653,37 +653,45 @@ TEMPLATE_TEST_CASE("edge_scores multiplies gathered rows by queries, each edge a
 TEMPLATE_TEST_CASE("activate sums a query and gathered rows, and has the slope where it acts",
                    "[activate]", float, double) {
   using Real = TestType;
-  for_each_case<Real>(edge_sizes<Real>(), [](const auto& kernels, const EdgeCase& c,
-                                             Random& random) {
-    if (c.type != heed::kTypeOf<Real>) return 0.0;
-    const Edges<Real> edges(kernels, c, random);
-    auto query = normals<Real>(c.heads * c.features, random);
-    query[0] = -static_cast<Real>(edges.at(0, 0, 0));  // a sum of 0
-    if (c.seed % 5 == 0) query[1] = random.pick<Real>({kInf<Real>, -kInf<Real>, kMax<Real>});
-    if (c.seed % 5 == 1) query[1] = not_a_number<Real>();
-    const bool tanh = c.seed % 2 == 0;
-    const heed::Activation<Real> act = {tanh, random.pick<Real>({Real{0.2F}, 0, 1, -3})};
-    const std::size_t size = c.edges * c.heads * c.features;
-    BasicBuffer<Real> values(size), slopes(size), alone(size);
-    kernels.rows.activate(edges.from(0), c.edges, query.data(), c.heads, c.features, act,
-                          values.data(), slopes.data());
-    kernels.rows.activate(edges.from(0), c.edges, query.data(), c.heads, c.features, act,
-                          alone.data(), nullptr);
-    CHECK((values.intact() && slopes.intact() && alone.intact() && same_bits(values, alone)));
-    return worst_of(c.edges * c.heads, c.features, [&](std::size_t row, std::size_t x) {
-      const std::size_t h = row % c.heads, at = row * c.features + x;
-      const Real z = query[h * c.features + x] + static_cast<Real>(edges.at(row / c.heads, h, x));
-      const Real value = values[at], slope = slopes[at];
-      if (std::isnan(z)) return wrong_unless(std::isnan(value) && (!tanh || std::isnan(slope)));
-      if (!tanh)
-        return wrong_unless(same_bits(slope, z > 0 ? Real{1} : act.slope) &&
-                            (same_bits(value, z * slope) || std::isnan(z * slope)));
-      if (!same_bits(slope, (1 - value) * (1 + value))) return HUGE_VAL;
-      const Wide<Real> exact = std::tanh(static_cast<Wide<Real>>(z));
-      if (std::isinf(z) || z == 0) return wrong_unless(value == static_cast<Real>(exact));
-      return error_ratio(value, exact, 6 * ulp_of<Real>(exact));
-    });
-  });
+  for_each_case<Real>(
+      edge_sizes<Real>(), [](const auto& kernels, const EdgeCase& c, Random& random) {
+        if (c.type != heed::kTypeOf<Real>) return 0.0;
+        const Edges<Real> edges(kernels, c, random);
+        const std::size_t width = c.heads * c.features;
+        auto query = normals<Real>(2 * width, random);
+        std::vector<std::int32_t> index(c.edges);
+        for (std::int32_t& of_edge : index)
+          of_edge = static_cast<std::int32_t>(random.integer(0, 1));
+        index[0] = 0;
+        const heed::OwnRows<Real> own = {{query.data(), static_cast<std::ptrdiff_t>(width)},
+                                         index.data()};
+        query[0] = -static_cast<Real>(edges.at(0, 0, 0));  // a sum of 0
+        if (c.seed % 5 == 0) query[1] = random.pick<Real>({kInf<Real>, -kInf<Real>, kMax<Real>});
+        if (c.seed % 5 == 1) query[1] = not_a_number<Real>();
+        const bool tanh = c.seed % 2 == 0;
+        const heed::Activation<Real> act = {tanh, random.pick<Real>({Real{0.2F}, 0, 1, -3})};
+        const std::size_t size = c.edges * c.heads * c.features;
+        BasicBuffer<Real> values(size), slopes(size), alone(size);
+        kernels.rows.activate(edges.from(0), c.edges, own, c.heads, c.features, act, values.data(),
+                              slopes.data());
+        kernels.rows.activate(edges.from(0), c.edges, own, c.heads, c.features, act, alone.data(),
+                              nullptr);
+        CHECK((values.intact() && slopes.intact() && alone.intact() && same_bits(values, alone)));
+        return worst_of(c.edges * c.heads, c.features, [&](std::size_t row, std::size_t x) {
+          const std::size_t h = row % c.heads, at = row * c.features + x;
+          const std::size_t e = row / c.heads, at_own = static_cast<std::size_t>(index[e]) * width;
+          const Real z = query[at_own + h * c.features + x] + static_cast<Real>(edges.at(e, h, x));
+          const Real value = values[at], slope = slopes[at];
+          if (std::isnan(z)) return wrong_unless(std::isnan(value) && (!tanh || std::isnan(slope)));
+          if (!tanh)
+            return wrong_unless(same_bits(slope, z > 0 ? Real{1} : act.slope) &&
+                                (same_bits(value, z * slope) || std::isnan(z * slope)));
+          if (!same_bits(slope, (1 - value) * (1 + value))) return HUGE_VAL;
+          const Wide<Real> exact = std::tanh(static_cast<Wide<Real>>(z));
+          if (std::isinf(z) || z == 0) return wrong_unless(value == static_cast<Real>(exact));
+          return error_ratio(value, exact, 6 * ulp_of<Real>(exact));
+        });
+      });
 }
 
 // All of float32 up to where it is 1, in the long tests; of either sign, which changes nothing
@@ -706,7 +714,8 @@ TEMPLATE_TEST_CASE("tanh is within 6 ULP wherever it is a normal number", "[acti
     for (bool negative = false; next <= last; negative = !negative) {
       for (std::size_t i = 0; i < kMost; ++i, next = next <= last ? next + stride : next)
         z[i] = negative ? -real_of<Real>(next) : real_of<Real>(next);
-      kernels.rows.activate(rows, 1, query.data(), 1, kMost, {true, 0}, values.data(), nullptr);
+      kernels.rows.activate(rows, 1, {{query.data(), 0}, &source}, 1, kMost, {true, 0},
+                            values.data(), nullptr);
       for (std::size_t i = 0; i < kMost; ++i) {
         const Wide<Real> exact = std::tanh(static_cast<Wide<Real>>(z[i]));
         worst = std::max(worst,

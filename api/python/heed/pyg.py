@@ -24,6 +24,7 @@ with needed_by("heed.pyg"):
     from torch_geometric.nn import GATConv as _GATConv  # type: ignore[import-untyped]
     from torch_geometric.nn import GATv2Conv as _GATv2Conv
     from torch_geometric.nn import HGTConv as _HGTConv
+    from torch_geometric.nn import Linear as _Linear
     from torch_geometric.nn import TransformerConv as _TransformerConv
     from torch_geometric.utils import (  # type: ignore[import-untyped]
         add_self_loops,
@@ -104,6 +105,36 @@ def _sizes(adjacency: Tensor, flipped: bool) -> tuple[int | None, int | None]:
 
 def _with_rows(x: Tensor, rows: int) -> Tensor:
     return x if len(x) == rows else torch.nn.functional.pad(x, (0, 0, 0, 0, 0, rows - len(x)))
+
+
+def _only_multiplies(layer: Any) -> bool:
+    """Whether a linear layer does nothing else, and nobody looks at it when it is called."""
+    return (
+        type(layer) is _Linear
+        and not torch.compiler.is_compiling()
+        and not torch.nn.modules.module._has_any_global_hook()
+        and "forward" not in vars(layer)
+        and not any(hooks for name, hooks in vars(layer).items() if name.endswith("_hooks"))
+    )
+
+
+_FEW_COLUMNS = 32  # BLAS libraries are slow where results have no more
+
+
+def _projections(x: Tensor, *layers: Any) -> list[Tensor]:
+    """What linear layers make of the same rows: of few columns each by one product."""
+    together = all(
+        _only_multiplies(layer)
+        and len(layer.weight) <= _FEW_COLUMNS
+        and (layer.bias is None) == (layers[0].bias is None)
+        for layer in layers
+    )
+    if not together:
+        return [layer(x) for layer in layers]
+    matrix = torch.cat([layer.weight for layer in layers])
+    bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers])
+    rows = torch.nn.functional.linear(x, matrix, bias)
+    return list(rows.split([len(layer.weight) for layer in layers], -1))
 
 
 class _Fused:
@@ -239,7 +270,16 @@ class TransformerConv(_Fused, _TransformerConv):  # type: ignore[misc]
     ) -> Any:
         """As of ``torch_geometric.nn.TransformerConv``."""
         self._return_weights = isinstance(return_attention_weights, bool)
-        return super().forward(x, edge_index, edge_attr, return_attention_weights)
+        if self._return_weights or self.lin_beta is not None or not isinstance(x, Tensor):
+            return super().forward(x, edge_index, edge_attr, return_attention_weights)
+        layers = self.lin_query, self.lin_key, self.lin_value
+        skip = (self.lin_skip,) if self.root_weight else ()
+        *rows, skipped = *_projections(x, *layers, *skip), *(() if skip else (None,))
+        query, key, value = (of.view(-1, self.heads, self.out_channels) for of in rows)
+        out = self.propagate(edge_index, query=query, key=key, value=value, edge_attr=edge_attr)
+        self._alpha = None
+        out = out.flatten(1) if self.concat else out.mean(1)
+        return out if skipped is None else out + skipped
 
     def propagate(self, edge_index: Any, size: Any = None, **inputs: Any) -> Tensor:
         """Attend over the edges, in PyTorch Geometric's place."""
@@ -308,9 +348,20 @@ class _Activated(_Fused):
         finally:
             self._given_edges = self._inputs = self._looped = None
 
-    def _is_of_one_kind(self, x: Any) -> bool:
-        """Whether sources and targets are the same nodes, of a layer that looks at that."""
-        return False
+    def _is_of_one_kind(self: Any, x: Any) -> bool:
+        """Whether sources and targets are the same nodes."""
+        return isinstance(x, Tensor) and x.dim() == 2
+
+    def _of_one_kind(self: Any, x: Tensor, edges: Tensor) -> Tensor:
+        """What PyTorch Geometric's layer computes where sources and targets are the same nodes."""
+        query, key, value, weights = self._projected(x)
+        score = "sum" if weights is None else "additive"
+        how = edges, None, False, score, self.negative_slope
+        out, _ = self._attend(query, key, value, None, None, weights, *how)
+        out = out.flatten(1) if self.concat else out.mean(1)
+        if self.res is not None:
+            out = out + self.res(x)
+        return out if self.bias is None else out + self.bias
 
     def _is_plain(self: Any, given: dict[str, Any]) -> bool:
         """Whether nothing goes with the edges, and nobody else gets to see them."""
@@ -426,18 +477,24 @@ class GATConv(_Activated, _GATConv):  # type: ignore[misc]
     propagate = _Activated.propagate
 
     def _is_of_one_kind(self: Any, x: Any) -> bool:
-        return isinstance(x, Tensor) and x.dim() == 2 and self.lin is not None
+        return super()._is_of_one_kind(x) and self.lin is not None
 
-    def _of_one_kind(self: Any, x: Tensor, edges: Tensor) -> Tensor:
-        """What PyTorch Geometric's layer computes where sources and targets are the same nodes."""
-        rows = self.lin(x).view(-1, self.heads, self.out_channels)
-        query, key, _ = self._scored(rows, rows)
-        how = edges, None, False, "sum", self.negative_slope
-        out, _ = self._attend(query, key, rows, None, None, None, *how)
-        out = out.flatten(1) if self.concat else out.mean(1)
-        if self.res is not None:
-            out = out + self.res(x)
-        return out if self.bias is None else out + self.bias
+    def _projected(self: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        """Queries, keys and values: by one product, where numbers of heads may be sums of x."""
+        if _only_multiplies(self.lin) and self.lin.bias is None:
+            matrices = [self.lin.weight, *map(self._number_matrix, (self.att_src, self.att_dst))]
+            found = torch.nn.functional.linear(x, torch.cat(matrices))
+            value, key, query = found.split([len(of) for of in matrices], -1)
+            value = value.view(-1, self.heads, self.out_channels)
+            return query.unsqueeze(-1), key.unsqueeze(-1), value, None
+        value = self.lin(x).view(-1, self.heads, self.out_channels)
+        query, key, _ = self._scored(value, value)
+        return query, key, value, None
+
+    def _number_matrix(self: Any, weights: Tensor) -> Tensor:
+        """From x to the sum over features of a head's row times weights."""
+        matrix = self.lin.weight.view(self.heads, self.out_channels, -1)
+        return cast(Tensor, (matrix * weights.view(self.heads, -1, 1)).sum(1))
 
     def _disagrees(self, featured: bool) -> bool:
         return False  # PyTorch Geometric uses them where both are given
@@ -477,6 +534,12 @@ class GATv2Conv(_Activated, _GATv2Conv):  # type: ignore[misc]
     # PyTorch Geometric writes its own for classes that have none.
     edge_updater = _Activated.edge_updater
     propagate = _Activated.propagate
+
+    def _projected(self: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        layers = (self.lin_l,) if self.share_weights else (self.lin_l, self.lin_r)
+        rows = [of.view(-1, self.heads, self.out_channels) for of in _projections(x, *layers)]
+        query, key, weights = self._scored(rows[0], rows[-1])
+        return query, key, rows[0], weights
 
     def _disagrees(self, featured: bool) -> bool:
         return featured and self.lin_edge is None

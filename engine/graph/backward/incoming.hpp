@@ -33,10 +33,10 @@ class Incoming {
   void differentiate(const NodeRange& range) {
     begin_range(index_of(range), true);
     if (range.split != kNoSplit) return attend_split(step_.forward, range, softmax_);
-    for (std::int64_t n = range.first; n < range.last; ++n) {
+    for (std::int64_t n = range.first; (n = differentiate_at_once(n, range.last)) < range.last;
+         ++n) {
       const std::int64_t begin = on_.graph.offsets[n];
       const std::int64_t end = on_.graph.offsets[n + 1];
-      if (differentiate_at_once(n, begin, end)) continue;
       softmax_.attend(n, begin, end, false);
       finish_softmax(n, false);
       begin_node(n);
@@ -89,28 +89,39 @@ class Incoming {
   }
   std::size_t edge_numbers() const { return on_.heads * on_.edge_width; }
 
-  /// All of the above in one kernel, if it can be done so: delta is then the sum of probabilities
-  /// times their gradients, which needs no results.
-  bool differentiate_at_once(std::int64_t node, std::int64_t begin, std::int64_t end) {
-    const Batch batch = {begin, static_cast<std::size_t>(end - begin)};
-    if (at_once_ == nullptr || batch.edges == 0 || batch.edges > kBatch) return false;
-    softmax_.prefetch(batch);
-    NodeEdges<Real> edges = scores_.at_once(node, batch, value_of_, gradients_.slopes());
-    edges.grad = grad_of_.whole(node, grad_);
-    grad_of_.prefetch_own(node);
-    Real* const stored = on_.stats(node);
-    const bool of_lse = step_.last && step_.args.given.grad_lse != nullptr;
-    for (std::size_t h = 0; of_lse && h < on_.heads; ++h)
+  /// All of the above in one kernel, of nodes from this one up to `last` as long as it can be done
+  /// so: delta is then the sum of probabilities times their gradients, which needs no results.
+  /// Returns the first node that is left.
+  std::int64_t differentiate_at_once(std::int64_t node, std::int64_t last) {
+    if (!kHasNodeKernels<Real> || at_once_ == nullptr) return node;
+    const bool together = in_place_ && !of_lse_ && grad_of_.has_whole_rows();
+    return each_tile(
+        node, last,
+        [&](auto first, auto end) { return scores_.tile(first, end, value_of_, together); },
+        [&](const NodeTile& tile) { return differentiate_at_once(tile); });
+  }
+
+  bool differentiate_at_once(const NodeTile& tile) {
+    softmax_.prefetch(tile.batch);
+    const std::int64_t node = tile.first;
+    NodeEdges<Real> edges =
+        scores_.at_once(tile, on_.graph.offsets.data() + node, value_of_, gradients_.slopes());
+    edges.grad = grad_of_.from(node, grad_);
+    grad_of_.prefetch_after(tile);
+    for (std::size_t h = 0; of_lse_ && h < on_.heads; ++h)
       delta_[h] = grad_lse(node, static_cast<std::int64_t>(h));
-    Real* const to = step_.query.in_place<Real>(problem_.heads, node);
-    Real* const of_weights = of_range_.weights == nullptr ? nullptr : row_;
-    Real* const of_query = to != nullptr ? to : sums_;
-    if (!at_once_->node_gradient(edges, gradients_.factor(), of_lse ? delta_ : nullptr, stored,
-                                 stored + on_.heads, of_query, of_weights))
+    const NodeRows<Real> of_query =
+        in_place_ ? step_.query.template whole_rows<Real>(problem_.heads, tile)
+                  : NodeRows<Real>{sums_, 0};
+    Real* const of_weights = of_range_.weights;
+    if (of_weights != nullptr) std::copy_n(of_weights, query_numbers(), row_);
+    if (!at_once_->node_gradients(edges, gradients_.factor_at_once(), of_lse_ ? delta_ : nullptr,
+                                  on_.stats(node), of_query, of_weights)) {
+      if (of_weights != nullptr) std::copy_n(row_, query_numbers(), of_weights);
       return false;
-    if (of_weights != nullptr) add_values(of_weights, query_numbers(), of_range_.weights);
-    gradients_.finish(of_query);
-    if (to == nullptr) on_.write(step_.query, node, sums_, Real{1});
+    }
+    gradients_.finish_at_once(of_query, tile.nodes, in_place_);
+    if (!in_place_) on_.write(step_.query, node, sums_, Real{1});
     return true;
   }
 
@@ -324,6 +335,9 @@ class Incoming {
   const Gather<Real>& value_of_ = softmax_.values();
   const EdgeMatrix<Real>& matrix_ = softmax_.matrix();
   const EdgeMatrix<Real>& key_matrix_ = scores_.matrix();
+  const bool in_place_ =
+      step_.query.template in_place<Real>(problem_.heads, problem_.score == HEED_SCORE_SUM);
+  const bool of_lse_ = step_.last && step_.args.given.grad_lse != nullptr;
   Real* const probs_ = on_.buffer(&NodeSlab::scores);
   Real* const grad_ = on_.buffer(&GraphBackwardSlab::grad);
   Real* const edge_grad_ = on_.buffer(&GraphBackwardSlab::edge_grad);

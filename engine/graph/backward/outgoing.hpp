@@ -22,14 +22,15 @@ class Outgoing {
 
   void differentiate(const NodeRange& range) {
     if (range.split != kNoSplit) {
-      if (!add_at_once(range.first, range.begin, range.end, Real{1}, sums_, value_sums_))
+      if (!add_at_once(range.first, range.begin, range.end))
         add_edges(range.first, range.begin, range.end);
       std::copy_n(sums_, on_.plan.sums.edge_keys, on_.split_sums(range.split));
       return;
     }
-    for (std::int64_t m = range.first; m < range.last; ++m) {
-      if (differentiate_at_once(m)) continue;
-      add_edges(m, order_.offsets[m], order_.offsets[m + 1]);
+    for (std::int64_t m = range.first; (m = differentiate_at_once(m, range.last)) < range.last;
+         ++m) {
+      if (!add_at_once(m, order_.offsets[m], order_.offsets[m + 1]))
+        add_edges(m, order_.offsets[m], order_.offsets[m + 1]);
       finish(m);
     }
   }
@@ -45,35 +46,55 @@ class Outgoing {
     return matrix == nullptr ? nullptr : at<Real>(step_.forward.workspace, on_.plan.space.*offset);
   }
 
-  bool differentiate_at_once(std::int64_t node) {
-    Real* const key = step_.key.in_place<Real>(problem_.heads, node);
-    Real* const value = step_.value.in_place<Real>(problem_.heads, node);
-    Real* const of_key = key != nullptr ? key : sums_;
-    if (!add_at_once(node, order_.offsets[node], order_.offsets[node + 1], gradients_.factor(),
-                     of_key, value != nullptr ? value : value_sums_))
-      return false;
-    gradients_.finish(of_key);
-    if (key == nullptr) on_.write(step_.key, node, sums_, Real{1});
-    if (value == nullptr) on_.write(step_.value, node, value_sums_, Real{1});
+  /// Differentiates nodes from this one up to `last` as long as kernels can take them at once;
+  /// returns the first that is left.
+  std::int64_t differentiate_at_once(std::int64_t node, std::int64_t last) {
+    if (!kHasNodeKernels<Real> || at_once_ == nullptr) return node;
+    const bool together = key_in_place_ && value_in_place_ && value_of_.has_whole_rows();
+    return each_tile(
+        node, last,
+        [&](auto first, auto end) { return scores_.tile(first, end, grad_of_, together); },
+        [&](const NodeTile& tile) { return differentiate_at_once(tile); });
+  }
+
+  bool differentiate_at_once(const NodeTile& tile) {
+    const NodeRows<Real> key = key_in_place_
+                                   ? step_.key.template whole_rows<Real>(problem_.heads, tile)
+                                   : NodeRows<Real>{sums_, 0};
+    const NodeRows<Real> value = value_in_place_
+                                     ? step_.value.template whole_rows<Real>(problem_.heads, tile)
+                                     : NodeRows<Real>{value_sums_, 0};
+    const std::int64_t* const offsets = order_.offsets.data() + tile.first;
+    if (!add_at_once(tile, offsets, gradients_.factor_at_once(), true, key, value)) return false;
+    gradients_.finish_at_once(key, tile.nodes, key_in_place_);
+    if (!key_in_place_) on_.write(step_.key, tile.first, sums_, Real{1});
+    if (!value_in_place_) on_.write(step_.value, tile.first, value_sums_, Real{1});
     return true;
   }
 
-  /// Sums gradients over edges with one kernel, of keys times `factor`. False where that cannot be
-  /// done.
-  bool add_at_once(std::int64_t node, std::int64_t begin, std::int64_t end, Real factor,
-                   Real* grad_key, Real* grad_value) {
-    if (at_once_ == nullptr || begin == end) return false;
-    const Real* const value = value_of_.whole(node, value_);
-    value_of_.prefetch_own(node);
+  /// Sums gradients over the edges of a tile with one kernel, of keys times `factor`. False where
+  /// that cannot be done.
+  bool add_at_once(const NodeTile& tile, const std::int64_t* offsets, Real factor, bool fresh,
+                   const NodeRows<Real>& grad_key, const NodeRows<Real>& grad_value) {
+    prefetch(tile.batch);
+    NodeEdges<Real> edges = scores_.at_once(tile, offsets, grad_of_, gradients_.slopes());
+    edges.grad = value_of_.from(tile.first, value_);
+    value_of_.prefetch_after(tile);
+    return at_once_->source_gradients(edges, factor, on_.stats(0),
+                                      order_.others.data() + tile.batch.begin, fresh, grad_key,
+                                      grad_value);
+  }
+
+  /// The same of many edges of one node, to the node's sums.
+  bool add_at_once(std::int64_t node, std::int64_t begin, std::int64_t end) {
+    if (!kHasNodeKernels<Real> || at_once_ == nullptr || begin == end) return false;
     bool good = true;
     each_batch(begin, end, [&](const Batch& batch) {
-      prefetch(batch);
-      NodeEdges<Real> edges = scores_.at_once(node, batch, grad_of_, gradients_.slopes());
-      edges.grad = value;
-      good = good && at_once_->source_gradient(edges, factor, on_.stats(0),
-                                               order_.others.data() + batch.begin,
-                                               batch.begin == begin, grad_key, grad_value);
+      const std::int64_t offsets[] = {0, static_cast<std::int64_t>(batch.edges)};
+      good = good && add_at_once({node, 1, batch}, offsets, Real{1}, batch.begin == begin,
+                                 {sums_, 0}, {value_sums_, 0});
     });
+    if (good) gradients_.finish_at_once({sums_, 0}, 0, false);
     return good;
   }
 
@@ -160,6 +181,9 @@ class Outgoing {
                                problem_.value_features, nullptr};
   const Gather<Real> grad_of_{kernels_, step_.template grad_of_heads<Real>(), problem_.heads,
                               problem_.value_features, on_.buffer(&GraphBackwardSlab::values)};
+  const bool key_in_place_ =
+      step_.key.template in_place<Real>(problem_.heads, problem_.score == HEED_SCORE_SUM);
+  const bool value_in_place_ = step_.value.template in_place<Real>(problem_.heads, false);
   Real* const probs_ = on_.buffer(&NodeSlab::scores);
   Real* const value_ = on_.buffer(&GraphBackwardSlab::grad);
   Real* const sums_ = on_.buffer(&GraphBackwardSlab::sums);

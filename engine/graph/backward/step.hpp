@@ -17,10 +17,15 @@ struct GradientTarget {
   std::int64_t features;
   bool accumulate;
 
-  /// Where a node's gradients may be written as they are, as whole_row() says; else nullptr.
+  /// Whether gradients may be written as they are, as has_whole_rows() says, and where a tile's
+  /// lie.
   template <class Real>
-  Real* in_place(std::int64_t heads, std::int64_t node) const {
-    return accumulate ? nullptr : whole_row<Real>(data, layout, heads, features, node);
+  bool in_place(std::int64_t heads, bool numbers) const {
+    return !accumulate && has_whole_rows<Real>(data, layout, heads, features, numbers);
+  }
+  template <class Real>
+  NodeRows<Real> whole_rows(std::int64_t heads, const NodeTile& tile) const {
+    return heed::whole_rows<Real>(data, layout, heads * features, tile);
   }
 };
 
