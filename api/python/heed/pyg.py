@@ -344,6 +344,8 @@ class _Activated(_Fused):
                     edge_index = edge_index[:, :0]  # PyTorch Geometric has none to change
                 if self._is_of_one_kind(x) and self._objection(edges, None, x, x, x) is None:
                     return self._of_one_kind(x, edges)
+                if self._return_weights:
+                    self._looped, edge_index = None, self._given_edges
             return super().forward(x, edge_index, *args, **kwargs)  # type: ignore[misc]
         finally:
             self._given_edges = self._inputs = self._looped = None
@@ -352,19 +354,27 @@ class _Activated(_Fused):
         """Whether sources and targets are the same nodes."""
         return isinstance(x, Tensor) and x.dim() == 2
 
-    def _of_one_kind(self: Any, x: Tensor, edges: Tensor) -> Tensor:
+    def _of_one_kind(self: Any, x: Tensor, edges: Tensor) -> Any:
         """What PyTorch Geometric's layer computes where sources and targets are the same nodes."""
         query, key, value, weights = self._projected(x)
         score = "sum" if weights is None else "additive"
         how = edges, None, False, score, self.negative_slope
-        out, _ = self._attend(query, key, value, None, None, weights, *how)
+        out, found = self._attend(query, key, value, None, None, weights, *how)
         out = out.flatten(1) if self.concat else out.mean(1)
         if self.res is not None:
             out = out + self.res(x)
-        return out if self.bias is None else out + self.bias
+        out = out if self.bias is None else out + self.bias
+        if not self._return_weights:
+            return out
+        if self._weights_learn:
+            pair = (key, query) if weights is not None else (key.squeeze(-1), query.squeeze(-1))
+            inputs = {self._scored_by: pair, "edge_attr": None}
+            found = super().edge_updater(edges, size=None, **inputs)  # type: ignore[misc]
+        edges = edges.clone() if edges is self._looped else edges  # the caller may change them
+        return out, (edges, cast(Tensor, found).to(out.dtype))
 
     def _is_plain(self: Any, given: dict[str, Any]) -> bool:
-        """Whether nothing goes with the edges, and nobody else gets to see them."""
+        """Whether nothing goes with the edges, and nobody else gets to see them as they are."""
         edges, x = given["edge_index"], given["x"]
         return (
             not torch.compiler.is_compiling()
@@ -374,7 +384,7 @@ class _Activated(_Fused):
             and edges.dim() == len(edges) == 2
             and edges.dtype in (torch.int32, torch.int64)
             and given.get("edge_attr") is given.get("size") is None
-            and not self._return_weights
+            and not (self._return_weights and not self._is_of_one_kind(x))
             and _unreadable(edges, *(x if isinstance(x, tuple) else (x,))) is None
         )
 
