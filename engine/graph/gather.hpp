@@ -26,6 +26,10 @@ struct Batch {
   std::int64_t edge(std::size_t e) const { return begin + static_cast<std::int64_t>(e); }
 };
 
+/// Nodes are taken together while the rows that their edges lead to, which are gone over twice and
+/// more, have no more bytes than this: a third of the L1 cache.
+inline constexpr std::int64_t kTileBytes = 16384;
+
 /// Nodes that follow each other, with few edges all together.
 struct NodeTile {
   std::int64_t first, nodes;
@@ -184,6 +188,9 @@ class Gather {
     return tensor_.data == other.tensor_.data && run_bytes_ == other.run_bytes_ &&
            runs_ == other.runs_ && a.row == b.row && (runs_ == 1 || a.head == b.head);
   }
+
+  /// Bytes of a row where it lies.
+  std::int64_t row_bytes() const { return runs_ * run_bytes_; }
 
   /// How many edges before its turn a row should be prefetched.
   std::int64_t ahead() const { return ahead_; }

@@ -65,11 +65,11 @@ class EdgeScores {
     const auto most =
         static_cast<std::int64_t>(copies || (activates_ && !adds_numbers_) ? kBatch : kNodeEdges);
     const bool whole = (adds_numbers_ ? numbers_of_query_ : query_of_).has_whole_rows();
-    const std::int64_t most_nodes = together && whole ? most : 1;
+    const std::int64_t most_nodes = together && whole ? std::min(most, last - first) : 1;
+    const std::int64_t few = std::min(most, kTileBytes / (key.row_bytes() + value_of.row_bytes()));
     const std::int64_t* const offsets = side_.order.offsets.data() + first;
-    std::int64_t nodes = 0;
-    while (nodes < std::min(most_nodes, last - first) && offsets[nodes + 1] - offsets[0] <= most)
-      ++nodes;
+    std::int64_t nodes = offsets[1] - offsets[0] <= most ? 1 : 0;
+    while (nodes > 0 && nodes < most_nodes && offsets[nodes + 1] - offsets[0] <= few) ++nodes;
     return {first, nodes, {offsets[0], static_cast<std::size_t>(offsets[nodes] - offsets[0])}};
   }
 
