@@ -245,7 +245,9 @@ class NodeSoftmax {
   const NodeOutput<Real> output_{on_};
   Real* const probs_ = on_.buffer(&NodeSlab::scores);
   Real* const factors_ = on_.buffer(&NodeSlab::factors);
-  Real* const weights_ = on_.buffer(&NodeSlab::isolated);  ///< [kNodeEdges][heads]
+  /// [kNodeEdges][heads]: rows of the buffer have a padded number at least.
+  Real* const weights_ = on_.buffer(&NodeSlab::isolated);
+  static_assert(kNodeEdges <= kBatch * RowKernels<float>::feature_padding);
 };
 
 }  // namespace heed
