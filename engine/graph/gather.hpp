@@ -56,9 +56,9 @@ std::int64_t each_tile(std::int64_t first, std::int64_t last, Make&& make, Compu
 
 /// The places of copied rows: one after the other.
 struct Consecutive {
-  std::int32_t row[kBatch] = {};
+  std::int32_t row[kNodeEdges] = {};
   constexpr Consecutive() {
-    for (std::size_t i = 0; i < kBatch; ++i) row[i] = static_cast<std::int32_t>(i);
+    for (std::size_t i = 0; i < kNodeEdges; ++i) row[i] = static_cast<std::int32_t>(i);
   }
 };
 inline constexpr Consecutive kConsecutive;
@@ -98,7 +98,7 @@ class Gather {
     return readable && layout.strides.feature == 1 && features == padded(features);
   }
 
-  /// `buffer`, [kBatch][heads][padded features], receives rows that are copied: the ones that
+  /// `buffer`, [edges][heads][padded features], receives rows that are copied: the ones that
   /// kernels cannot read, or of `numbers` the ones that are not Reals.
   Gather(const KernelTable<Real>& kernels, const Tensor& tensor, std::int64_t heads,
          std::int64_t features, Real* buffer, bool numbers = false)
@@ -115,8 +115,7 @@ class Gather {
   }
 
   std::size_t features() const { return static_cast<std::size_t>(padded_); }
-  /// Whether rows() copies none; whether whole() copies none.
-  bool reads_in_place() const { return in_place_; }
+  /// Whether whole() copies none.
   bool has_whole_rows() const { return side_by_side_ && tensor_.layout.type == kTypeOf<Real>; }
 
   /// The rows that `source` lists; the list goes on for kSourcesAhead more.

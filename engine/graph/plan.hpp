@@ -83,6 +83,8 @@ struct GraphBuffers {
 
   static constexpr auto kEdges = static_cast<std::int64_t>(kBatch);
   static constexpr auto kPanel = static_cast<std::int64_t>(kMaxPanel);
+  /// Rows that are copied: those of a batch, or of all that kernels of nodes take at once.
+  static constexpr auto kRows = static_cast<std::int64_t>(kNodeEdges);
   std::size_t numbers(Size rows, Size columns) { return offsets.take(rows, columns, s.number); }
 };
 
@@ -99,8 +101,8 @@ struct SoftmaxBuffers : GraphBuffers {
 struct NodeSlab : SoftmaxBuffers {
   std::size_t query = numbers(s.heads, s.features);         ///< of one node, scaled
   std::size_t edge_query = numbers(s.heads, s.edge_width);  ///< W_edge_key times that
-  std::size_t keys = numbers(s.copies_keys ? kEdges * s.features : 0, s.heads);
-  std::size_t value_rows = numbers(s.copies_values ? kEdges * s.value_features : 0, s.heads);
+  std::size_t keys = numbers(s.copies_keys ? kRows * s.features : 0, s.heads);
+  std::size_t value_rows = numbers(s.copies_values ? kRows * s.value_features : 0, s.heads);
   std::size_t edge_rows = numbers(kEdges, s.edge_width);
   std::size_t isolated =
       numbers(kEdges * widest(), s.heads);  ///< rows of any kind that heads leave out

@@ -16,7 +16,7 @@ template <class Real>
 struct EdgeSide {
   const EdgeOrder& order;
   Tensor own, other;  ///< queries and keys, or keys and queries
-  Real* rows;         ///< [kBatch][heads][features] of `other`, if they must be copied
+  Real* rows;         ///< [kNodeEdges][heads][features] of `other`, if they must be copied
   const Real* asked;  ///< W_edge_key times the queries that edges lead to,
                       ///< [nodes][heads][edge_width]; nullptr: times the node's own
   bool same_bits;
@@ -61,9 +61,7 @@ class EdgeScores {
   NodeTile tile(std::int64_t first, std::int64_t last, const Gather<Real>& value_of,
                 bool together) const {
     const Gather<Real>& key = adds_numbers_ ? numbers_of_key_ : key_of_;
-    const bool copies = !key.reads_in_place() || !value_of.reads_in_place();
-    const auto most =
-        static_cast<std::int64_t>(copies || (activates_ && !adds_numbers_) ? kBatch : kNodeEdges);
+    const auto most = static_cast<std::int64_t>(activates_ && !adds_numbers_ ? kBatch : kNodeEdges);
     const bool whole = (adds_numbers_ ? numbers_of_query_ : query_of_).has_whole_rows();
     const std::int64_t most_nodes = together && whole ? std::min(most, last - first) : 1;
     const std::int64_t few = std::min(most, kTileBytes / (key.row_bytes() + value_of.row_bytes()));

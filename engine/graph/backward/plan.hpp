@@ -54,10 +54,10 @@ struct GraphBackwardSlab : GraphBuffers {
   std::size_t lse = numbers(s.padded_heads, 1);            ///< log2 units
   std::size_t shift = numbers(s.padded_heads, 1);          ///< comes off scores before lse does
   std::size_t delta = numbers(s.padded_heads, 1);
-  std::size_t gradients = numbers(kEdges, kPanel);           ///< of probabilities, then of scores
-  std::size_t tanh = numbers(kEdges, kPanel);                ///< of scores over the softcap
-  std::size_t keys = numbers(kEdges * s.features, s.heads);  ///< rows that are copied
-  std::size_t values = numbers(kEdges * s.value_features, s.heads);
+  std::size_t gradients = numbers(kEdges, kPanel);          ///< of probabilities, then of scores
+  std::size_t tanh = numbers(kEdges, kPanel);               ///< of scores over the softcap
+  std::size_t keys = numbers(kRows * s.features, s.heads);  ///< rows that are copied
+  std::size_t values = numbers(kRows * s.value_features, s.heads);
   std::size_t edge_rows = numbers(kEdges, s.edge_width);  ///< gradients of edge data
   std::size_t score_weights = numbers(s.activates ? s.features : 0, s.heads);
   std::size_t slopes = numbers(s.activates ? kEdges * s.features : 0, s.heads);  ///< of act()
