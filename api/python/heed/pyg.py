@@ -272,14 +272,15 @@ class TransformerConv(_Fused, _TransformerConv):  # type: ignore[misc]
         self._return_weights = isinstance(return_attention_weights, bool)
         if self._return_weights or self.lin_beta is not None or not isinstance(x, Tensor):
             return super().forward(x, edge_index, edge_attr, return_attention_weights)
-        layers = self.lin_query, self.lin_key, self.lin_value
-        skip = (self.lin_skip,) if self.root_weight else ()
-        *rows, skipped = *_projections(x, *layers, *skip), *(() if skip else (None,))
-        query, key, value = (of.view(-1, self.heads, self.out_channels) for of in rows)
+        layers = [self.lin_query, self.lin_key, self.lin_value]
+        if self.root_weight:
+            layers.append(self.lin_skip)
+        rows = _projections(x, *layers)
+        query, key, value = (of.view(-1, self.heads, self.out_channels) for of in rows[:3])
         out = self.propagate(edge_index, query=query, key=key, value=value, edge_attr=edge_attr)
         self._alpha = None
         out = out.flatten(1) if self.concat else out.mean(1)
-        return out if skipped is None else out + skipped
+        return out + rows[3] if self.root_weight else out
 
     def propagate(self, edge_index: Any, size: Any = None, **inputs: Any) -> Tensor:
         """Attend over the edges, in PyTorch Geometric's place."""
