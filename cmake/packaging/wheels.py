@@ -7,7 +7,7 @@ For each platform, Zig compiles the engine once, for that architecture and C lib
 once for each kind of Python, in one build folder: nothing of the engine depends on Python. Wheels are
 made of what CMake installs and of what pyproject.toml says. They bring no OpenMP and no oneTBB:
 another copy beside the one of PyTorch would have threads of its own, which wait for processors.
-HEED_ISAS compiles fewer instruction sets.
+HEED_ISAS compiles fewer instruction sets; where wheels are for both architectures, "scalar" alone.
 
 Python's headers are Debian's, unpacked (tests/systems/packages.sh); those of the stable ABI are any
 later version's. The stub that type checkers read is made with the first wheel, which this system's
@@ -33,6 +33,7 @@ PACKAGES = ROOT / "tests/systems/packages.sh"
 # Tag of a wheel: Zig's target, Debian's name of the architecture.
 PLATFORMS = {
     "manylinux_2_28_x86_64": ("x86_64-linux-gnu.2.28", "amd64"),
+    "manylinux_2_28_aarch64": ("aarch64-linux-gnu.2.28", "arm64"),
 }
 
 # Tag of a wheel: version and Debian release of the headers, name of the ABI in names of modules.

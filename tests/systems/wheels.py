@@ -5,7 +5,8 @@ CPUs that they are for: `./dev wheels`.
     wheels.py FOLDER [STEP ...]
 
 Steps, all unless named: files (of every wheel), here, torch (beside PyTorch of build/python-full),
-old-cpu (one without SSE4, emulated), debian-11, debian-12, debian-13 (as root).
+old-cpu (one without SSE4, emulated), debian-11, debian-12, debian-13 (as root), arm (Debian 12's
+Python, emulated).
 Last comes a table of steps and of what each ran; a step that needs what is not there is "not run".
 """
 import os
@@ -170,6 +171,30 @@ def old_cpu(folder):
     return said.split(" /")[0].strip()
 
 
+def elsewhere(folder, on, version, emulator, *python):
+    """A right answer by the wheel that pip takes for another platform, and the example in C."""
+    wheels(folder, on)
+    place = folder / "elsewhere" / on
+    shutil.rmtree(place, ignore_errors=True)
+    there = ["--target", place, "--platform", on, "--python-version", version]
+    pip = [sys.executable, "-m", "pip"]
+    output(*pip, "install", "-q", "--only-binary", ":all:", *there, "numpy")
+    output(*pip, *INSTALL, folder, "--no-deps", *there, "heed")
+    said = output(*emulator, *python, "-c", ANSWER, env={**os.environ, "PYTHONPATH": str(place)})
+    example = output(*emulator, folder / on / "api/examples/embed")
+    assert example.startswith(RIGHT), example
+    return f"CPython {version}: {said.split(' /')[0].strip()}; the example in C"
+
+
+def arm(folder):
+    need("qemu-aarch64-static")
+    root = folder / "python-arm64"
+    output("tests/systems/packages.sh", "--suite", "bookworm", "--architecture", "arm64", root,
+           "python3", "libstdc++6")
+    return elsewhere(folder, "manylinux_2_28_aarch64", "3.11",
+                     ["qemu-aarch64-static", "-L", root], root / "usr/bin/python3.11")
+
+
 def debian(folder, release, commands):
     if os.geteuid() != 0:
         raise NotRun("needs root")
@@ -239,6 +264,7 @@ STEPS = {
     "debian-11": debian_11,
     "debian-12": lambda folder: debian_python(folder, 12),
     "debian-13": lambda folder: debian_python(folder, 13),
+    "arm": arm,
 }
 
 
