@@ -35,6 +35,7 @@ PLATFORMS = {
     "manylinux_2_28_x86_64": ("x86_64-linux-gnu.2.28", "amd64"),
     "manylinux_2_28_aarch64": ("aarch64-linux-gnu.2.28", "arm64"),
     "musllinux_1_2_x86_64": ("x86_64-linux-musl", "amd64"),
+    "musllinux_1_2_aarch64": ("aarch64-linux-musl", "arm64"),
 }
 
 # Tag of a wheel: version and Debian release of the headers, name of the ABI in names of modules.

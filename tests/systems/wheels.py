@@ -6,7 +6,8 @@ CPUs that they are for: `./dev wheels`.
 
 Steps, all unless named: files (of every wheel), here, torch (beside PyTorch of build/python-full),
 old-cpu (one without SSE4, emulated), debian-11, debian-12, debian-13 (as root), arm (Debian 12's
-Python, emulated), musl (Alpine's Python).
+Python, emulated), musl, musl-arm (Alpine's Python,
+this emulated).
 Last comes a table of steps and of what each ran; a step that needs what is not there is "not run".
 """
 import os
@@ -221,7 +222,8 @@ def musl(folder, architecture, debian, emulator):
     do with musl but for two names of glibc."""
     on = f"musllinux_1_2_{architecture}"
     root = folder / f"alpine-{debian}"
-    names = root / "names.so"
+    # By this name zlib looks for glibc's loader on Arm.
+    names = root / f"usr/lib/{architecture}-linux-gnu/ld-linux-{architecture}.so.1"
     output("tests/systems/packages.sh", "--suite", "trixie", "--architecture", debian, "--alone", root,
            "musl", "zlib1g", "libffi8")
     if not (root / "alpine").exists():
@@ -308,6 +310,7 @@ STEPS = {
     "debian-13": lambda folder: debian_python(folder, 13),
     "arm": arm,
     "musl": lambda folder: musl(folder, "x86_64", "amd64", []),
+    "musl-arm": lambda folder: musl(folder, "aarch64", "arm64", ["qemu-aarch64-static"]),
 }
 
 
