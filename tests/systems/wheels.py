@@ -6,8 +6,7 @@ CPUs that they are for: `./dev wheels`.
 
 Steps, all unless named: files (of every wheel), here, torch (beside PyTorch of build/python-full),
 old-cpu (one without SSE4, emulated), debian-11, debian-12, debian-13 (as root), arm (Debian 12's
-Python, emulated), musl, musl-arm (Alpine's Python,
-this emulated).
+Python, emulated), musl, musl-arm (Alpine's Python, the latter emulated).
 Last comes a table of steps and of what each ran; a step that needs what is not there is "not run".
 """
 import os
