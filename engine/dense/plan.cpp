@@ -364,12 +364,13 @@ void lay_out_workspace(heed_attention_plan& plan) {
                                       {"desc.value_features", p.value_features},
                                       {"threads", plan.workers}}));
   const auto take = [&](std::int64_t chunks, std::int64_t values) {
-    const std::size_t at = round_up(plan.bytes, kAlignment);
+    const std::int64_t at =
+        round_up(static_cast<std::int64_t>(plan.bytes), HEED_WORKSPACE_ALIGNMENT);
     const Size partials = Size(p.batch) * plan.packs() * chunks * values * real_bytes(p.float64);
     if (chunks > 1)
-      plan.bytes = static_cast<std::size_t>(
-          checked_rows(p, partials + static_cast<std::int64_t>(at), "the sums of all chunks"));
-    return at;
+      plan.bytes =
+          static_cast<std::size_t>(checked_rows(p, partials + at, "the sums of all chunks"));
+    return static_cast<std::size_t>(at);
   };
   plan.decode.partials = take(plan.decode.chunks, plan.decode.partial_values);
   plan.key_partials = take(plan.key_chunks, plan.partial_values);
