@@ -36,11 +36,7 @@ template <class Real>
 class Decoding {
  public:
   Decoding(const heed_attention_plan& plan, const heed_attention_args& args, std::byte* workspace)
-      : plan_(plan),
-        decode_(plan.decode),
-        args_(args),
-        kernels_(kernels_of<Real>(*plan.context->kernels)),
-        workspace_(workspace) {}
+      : plan_(plan), decode_(plan.decode), args_(args), workspace_(workspace) {}
 
   /// A chunk of some packs of a sequence, and of the sequences after it that share its keys.
   void attend(std::int64_t task, std::byte* slab) const {
@@ -184,7 +180,6 @@ class Decoding {
   const heed_attention_plan& plan_;
   const Decode& decode_;
   const heed_attention_args& args_;
-  const KernelTable<Real>& kernels_;
   std::byte* const workspace_;
 };
 
