@@ -174,7 +174,8 @@ def test_pictures_of_speed_are_of_the_shapes_that_the_readme_says():
         given = command.parser().parse_args(words.split())
         picture = README.parents[2] / given.plot
         texts = re.findall(r"<text[^>]*>([^<]*)</text>", picture.read_text())
-        assert texts[0].startswith("PyTorch ")
-        assert texts[1:-1:2] == command.bench.names(given)
+        assert "PyTorch" in texts
+        names = command.bench.names(given)
+        assert [text for text in texts if text in names] == names
         pictures.add(picture.name)
     assert pictures == set(re.findall(r"!\[[^]]*\]\(([^)]+)\)", TEXT))
