@@ -10,7 +10,7 @@ another copy beside the one of PyTorch would have threads of its own, which wait
 HEED_ISAS compiles fewer instruction sets; where wheels are for both architectures, "scalar" alone.
 
 Python's headers are Debian's, unpacked (tests/systems/packages.sh); those of the stable ABI are any
-later version's. The stub that type checkers read is made with the first wheel, which this system's
+later version's, and a free-threaded Python has those of the others and one macro. The stub that type checkers read is made with the first wheel, which this system's
 Python can import.
 """
 import fnmatch
@@ -42,6 +42,7 @@ PLATFORMS = {
 PYTHONS = {
     "cp311-cp311": ("3.11", "bookworm", "cpython-311"),
     "cp312-abi3": ("3.13", "trixie", "cpython-313"),
+    "cp314-cp314t": ("3.14", "forky", "cpython-314t"),
 }
 
 

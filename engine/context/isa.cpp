@@ -202,25 +202,40 @@ namespace {
 bool always() { return true; }
 
 #if defined(HEED_ISA_AVX2) || defined(HEED_ISA_AVX512)
-/// Not all compilers know this one's name (clang 14 does not). It has no state of its own.
-bool has_f16c() { return (Answer(1).c & bit_F16C) != 0; }
+// CPUID is asked here, because __builtin_cpu_supports knows names that depend on the compiler's
+// version, and answers "no" to all where Zig links its own runtime.
 
-// __builtin_cpu_supports also checks that the operating system saves the registers (XCR0).
+/// Whether the system saves registers when it changes threads: `kinds` are bits of XCR0.
+bool saves(unsigned kinds) {
+  if ((Answer(1).c & bit_OSXSAVE) == 0) return false;
+  unsigned low = 0;
+  unsigned high = 0;
+  asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & kinds) == kinds;
+}
+
 bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+  constexpr unsigned kWith = bit_FMA | bit_F16C;
+  constexpr unsigned kXmmYmm = 0x6;
+  return (Answer(1).c & kWith) == kWith && (Answer(7).b & bit_AVX2) != 0 && saves(kXmmYmm);
 }
 #endif
 
 #if defined(HEED_ISA_AVX512)
 bool has_avx512() {
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+  constexpr unsigned kSets = bit_AVX512F | bit_AVX512CD | bit_AVX512DQ | bit_AVX512BW;
+#if defined(__APPLE__)
+  constexpr unsigned kZmm = 0;  // Darwin saves them from their first use on, and sets bits then
+#else
+  constexpr unsigned kZmm = 0xE0;
+#endif
+  return has_avx2() && (Answer(7).b & kSets) == kSets && saves(kZmm);
 }
 #endif
 
 #if defined(HEED_ISA_AVX512BF16)
-/// As F16C, it has neither a state of its own nor a name that all compilers know. Every CPU that
-/// has it has VNNI too, which its kernels of 8-bit rows use.
+/// It has no state of its own. Every CPU that has it has VNNI too, which its kernels of 8-bit rows
+/// use.
 bool has_avx512bf16() {
   constexpr unsigned kBf16 = 1U << 5;   // of leaf 7, subleaf 1
   constexpr unsigned kVnni = 1U << 11;  // of leaf 7, subleaf 0

@@ -4,7 +4,7 @@ CPUs that they are for: `./dev wheels`.
 
     wheels.py FOLDER [STEP ...]
 
-Steps, all unless named: files (of every wheel), here, torch (beside PyTorch of build/python-full),
+Steps, all unless named: files (of every wheel), here, free-threaded (by a python3.14t), torch (beside PyTorch of build/python-full),
 old-cpu (one without SSE4, emulated), debian-11, debian-12, debian-13 (as root), arm (Debian 12's
 Python, emulated), musl, musl-arm (Alpine's Python, the latter emulated).
 Last comes a table of steps and of what each ran; a step that needs what is not there is "not run".
@@ -39,6 +39,15 @@ for kind, bound in (np.float64, 1e-12), (np.float32, 1e-5):
     assert abs(out - right).max() < bound, abs(out - right).max()
 assert heed.info()["executors"] == ["serial", "threads"], heed.info()
 print("a right answer by", heed.info()["context"]["isa"], heed.__file__)
+"""
+
+# Whether heed uses what the system says of this CPU.
+USABLE = """
+import heed
+flags = set(open("/proc/cpuinfo").read().split())
+names = {"avx2": "avx2", "avx512": "avx512bw", "avx512bf16": "avx512_bf16", "amx": "amx_bf16", "neonbf16": "bf16"}
+for isa, said in heed.info()["isas"].items():
+    assert isa not in names or said["usable"] == (names[isa] in flags), (isa, said)
 """
 
 # PyTorch's OpenMP first, then heed's threads, then both again in a child and in the parent.
@@ -110,11 +119,11 @@ def files(folder):
     return f"{len(wheels(folder))} wheels: tag, libraries, size; symbols of kernels"
 
 
-def fresh(folder, name, *packages):
-    """An environment of this Python."""
+def fresh(folder, name, *packages, python=sys.executable):
+    """An environment of a Python."""
     environment = folder / name
     shutil.rmtree(environment, ignore_errors=True)
-    output(sys.executable, "-m", "venv", environment)
+    output(python, "-m", "venv", environment)
     output(environment / "bin/pip", "install", "-q", "--only-binary", ":all:", "numpy", *packages)
     return environment / "bin"
 
@@ -123,15 +132,21 @@ def fresh(folder, name, *packages):
 INSTALL = ["install", "-q", "--no-index", "--only-binary", ":all:", "--find-links"]
 
 
-def here(folder):
+def here(folder, name="here", python=sys.executable):
     begin = time.monotonic()
-    programs = fresh(folder, "here")
+    programs = fresh(folder, name, python=python)
     output(programs / "pip", *INSTALL, folder, "heed")
     print(output(programs / "python", "-c", ANSWER), end="")
     seconds = time.monotonic() - begin
+    output(programs / "python", "-c", USABLE)
     output(programs / "pip", "install", "-q", "pytest")
     output(programs / "python", "-m", "pytest", "-q", *TESTS)
     return f"installed with NumPy, and a right answer, in {seconds:.0f} s; tests"
+
+
+def free_threaded(folder):
+    need("python3.14t")
+    return here(folder, "free-threaded", "python3.14t")
 
 
 def unpacked(folder, tag):
@@ -186,6 +201,7 @@ def elsewhere(folder, on, version, emulator, *python):
     environment = {**os.environ, "PYTHONPATH": str(place)}
     said = output(*emulator, *python, "-c", ANSWER, env=environment).split(" /")[0].strip()
     if not emulator:
+        output(*python, "-c", USABLE, env=environment)
         output(*python, "-m", "pytest", "-q", TESTS[0], env=environment)
         said += "; tests of attention"
     example = output(*emulator, folder / on / "api/examples/embed")
@@ -302,6 +318,7 @@ def share(folder, tag):
 STEPS = {
     "files": files,
     "here": here,
+    "free-threaded": free_threaded,
     "torch": torch,
     "old-cpu": old_cpu,
     "debian-11": debian_11,
@@ -324,7 +341,7 @@ def main(folder, *steps):
             ran = STEPS[step](folder)
         except NotRun as reason:
             ran = f"not run: {reason}"
-        table.append(f"{step:10} {time.monotonic() - begin:4.0f} s  {ran}")
+        table.append(f"{step:13} {time.monotonic() - begin:4.0f} s  {ran}")
     print("\n".join(table))
 
 
