@@ -37,43 +37,45 @@ class MatrixGradients {
   /// step t's.
   Tensor go_back(const GraphBackwardStep& step, std::int64_t t) const {
     Real* const to = buffer(plan_.space.grad_data[t % 2]);
-    const Layout layout = {kTypeOf<Real>, sizeof(Real), {0, 0, problem_.width, 1}};
-    Layout rows = layout;  // as a result of the step before
-    rows.strides.head = problem_.value_features;
+    // It is the gradient of a result of the step before, whose heads lie side by side.
+    const Tensor grad = {
+        to, {kTypeOf<Real>, sizeof(Real), {0, problem_.value_features, problem_.width, 1}}};
     const bool own = problem_.inputs == HEED_GRAPH_PER_NODE;
     share_out(threads_, static_cast<std::size_t>(problem_.nodes), kNodesPerClaim,
               [&](std::int64_t begin, std::int64_t end, std::byte* slab) {
                 for (std::int64_t n = begin; n < end; ++n) {
-                  begin_data(step, n, to + n * problem_.width);
-                  if (own) go_back_node(step, n, slab, to + n * problem_.width);
+                  Real* const row = to + n * problem_.width;
+                  if (problem_.residual)
+                    read_row(kernels_, problem_, step.grad_out, n, row);
+                  else
+                    std::fill_n(row, problem_.width, Real{0});
+                  if (own) go_back_node(step, n, slab, row);
                 }
               });
-    if (own) return {to, rows};
-    const Tensor& data = step.forward.data;
-    const InputRows x = {data.data, data.layout, problem_.nodes};
+    if (own) return grad;
+    const InputRows x = {step.forward.data.data, step.forward.data.layout, problem_.nodes};
+    const bool wants_data = problem_.nodes > 0 && (t > 0 || args_.given.grad_data != nullptr);
     for (const Projection& one : projections_) {
+      const InputRows made = {one.made.data, one.made.layout, problem_.nodes};
       if (one.to != nullptr)
-        multiply_over_rows(threads_, one.over, {x, rows_of(one.made), problem_.nodes}, one.sums,
-                           !step.last);
+        multiply_over_rows(threads_, one.over, {x, made, problem_.nodes}, one.sums, !step.last);
       if (one.to_bias != nullptr)
-        write_sum_of_rows(threads_, problem_.float64, rows_of(one.made), problem_.nodes,
+        write_sum_of_rows(threads_, problem_.float64, made, problem_.nodes,
                           {one.to_bias,
                            {kTypeOf<Real>, sizeof(Real), {0, 0, 0, 1}},
                            1,
                            one.matrix.out,
                            step.adds()});
-    }
-    if (problem_.nodes == 0 || (t == 0 && args_.given.grad_data == nullptr)) return {to, rows};
-    for (const Projection& one : projections_) {
+      if (!wants_data) continue;
       const Matmul matmul = {&one.back,
                              problem_.nodes,
-                             rows_of(one.made),
+                             made,
                              {nullptr, transposed(one.matrix), one.w},
-                             {to, layout, problem_.nodes, problem_.width},
+                             {to, grad.layout, problem_.nodes, problem_.width},
                              true};
       run_matmuls(threads_, &matmul, 1);
     }
-    return {to, rows};
+    return grad;
   }
 
   /// Writes the sums of all steps.
@@ -121,22 +123,7 @@ class MatrixGradients {
             to_bias};
   }
 
-  /// All heads of a node side by side.
-  InputRows rows_of(const GradientTarget& made) const {
-    Layout layout = made.layout;
-    layout.strides.head = 0;
-    return {made.data, layout, problem_.nodes};
-  }
-
   Real* buffer(std::size_t offset) const { return at<Real>(space_, offset); }
-
-  /// The residual's share, or nothing.
-  void begin_data(const GraphBackwardStep& step, std::int64_t node, Real* row) const {
-    if (problem_.residual)
-      read_row(kernels_, problem_, step.grad_out, node, row);
-    else
-      std::fill_n(row, problem_.width, Real{0});
-  }
 
   /// Matrices of the node's own: their gradients are written at once, and data's grows.
   void go_back_node(const GraphBackwardStep& step, std::int64_t node, std::byte* slab,
