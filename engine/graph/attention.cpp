@@ -15,8 +15,7 @@ class Nodes {
   void attend(const NodeRange& range) {
     if (range.split != kNoSplit) return attend_split(on_.step, range, softmax_);
     const bool wants_weights = on_.step.wants_weights();
-    for (std::int64_t n = range.first; (n = softmax_.attend_at_once(n, range.last)) < range.last;
-         ++n) {
+    softmax_.attend_nodes(range, [&](std::int64_t n) {
       const std::int64_t begin = on_.graph.offsets[n];
       const std::int64_t end = on_.graph.offsets[n + 1];
       const bool at_once =
@@ -24,7 +23,7 @@ class Nodes {
       softmax_.attend(n, begin, end, at_once);
       softmax_.finish(n, false);
       if (wants_weights && !at_once) softmax_.recompute_weights(begin, end);
-    }
+    });
   }
 
   /// The splits have all been attended; leaves the softmax of the whole hub with each.
@@ -76,25 +75,20 @@ void project(GraphStep& step) {
   const GraphProblem& p = plan.problem;
   std::byte* const query = step.workspace + plan.space.query;
   std::byte* const key = step.workspace + plan.space.key_value;
-  std::byte* const value = key + p.keys_width * plan.key.bytes;
-  step.query = {query, plan.query};
-  step.key = {key, plan.key};
-  step.value = {value, plan.value};
-  const auto product = [&](const MatmulPlan& planned, const MatrixArgument& w, std::byte* to,
-                           const Layout& layout) {
+  const auto product = [&](const MatmulPlan& planned, const GivenMatrix& w, const Matrix& matrix,
+                           std::byte* to, Tensor& made) {
+    made.data = to;
     return Matmul{&planned,
                   p.nodes,
                   {step.data.data, step.data.layout, p.nodes},
-                  w,
-                  {to, layout, p.nodes, layout.strides.head}};
+                  w.laid_out(matrix, p.bias),
+                  {to, made.layout, p.nodes, made.layout.strides.head}};
   };
   const Matmul products[] = {
-      product(plan.matmuls.keys, HEED_GIVEN_MATRIX(args, query).laid_out(p.w_query, p.bias), query,
-              plan.query),
-      product(plan.matmuls.keys, HEED_GIVEN_MATRIX(args, key).laid_out(p.w_key, p.bias), key,
-              plan.key),
-      product(plan.matmuls.values, HEED_GIVEN_MATRIX(args, value).laid_out(p.w_value, p.bias),
-              value, plan.value)};
+      product(plan.matmuls.keys, HEED_GIVEN_MATRIX(args, query), p.w_query, query, step.query),
+      product(plan.matmuls.keys, HEED_GIVEN_MATRIX(args, key), p.w_key, key, step.key),
+      product(plan.matmuls.values, HEED_GIVEN_MATRIX(args, value), p.w_value,
+              key + p.keys_width * p.key.bytes, step.value)};
   if (p.shares_matrices()) return run_matmuls(step.threads(plan.project_workers), products, 3);
   with_real(p.float64, [&](auto real) { project_nodes<decltype(real)>(step, products); });
 }
@@ -219,9 +213,9 @@ heed_graph_projections project_plan(const heed_graph_attention_plan& plan,
   made.query = step.query.data;
   made.key = step.key.data;
   made.value = step.value.data;
-  made.query_layout = layout(plan.query);
-  made.key_layout = layout(plan.key);
-  made.value_layout = layout(plan.value);
+  made.query_layout = layout(p.query);
+  made.key_layout = layout(p.key);
+  made.value_layout = layout(p.value);
   return made;
 }
 

@@ -34,25 +34,8 @@ inline constexpr std::int64_t kTileBytes = 16384;
 struct NodeTile {
   std::int64_t first, nodes;
   Batch batch;
+  const std::int64_t* offsets;  ///< [nodes + 1] where their edges begin, counted from anywhere
 };
-
-/// Computes the nodes from `first` on, up to `last`, by tiles that make(first, last) gives, the
-/// nodes of a tile that fails one by one. Returns the first node that cannot be computed so, or
-/// `last`.
-template <class Make, class Compute>
-std::int64_t each_tile(std::int64_t first, std::int64_t last, Make&& make, Compute&& compute) {
-  while (first < last) {
-    NodeTile tile = make(first, last);
-    bool good = tile.nodes > 0 && compute(tile);
-    if (!good && tile.nodes > 1) {
-      tile = make(first, first + 1);
-      good = compute(tile);
-    }
-    if (!good) break;
-    first += tile.nodes;
-  }
-  return first;
-}
 
 /// The places of copied rows: one after the other.
 struct Consecutive {
@@ -63,7 +46,7 @@ struct Consecutive {
 };
 inline constexpr Consecutive kConsecutive;
 
-/// Rows of Reals one after the other, their strides in numbers, as if edges led to them in turn.
+/// Rows of Reals one after the other, their strides in values, as if edges led to them in turn.
 template <class Real>
 EdgeRows consecutive_rows(const Real* data, std::size_t stride, std::size_t head_stride) {
   const auto bytes = [](std::size_t numbers) {
@@ -87,9 +70,9 @@ class Gather {
   static std::size_t padded_size(std::int64_t features) {
     return static_cast<std::size_t>(padded(features));
   }
-  /// Whether a row is what kernels take for numbers, head by head; whether they can read it where
-  /// it lies, in whatever type.
-  static bool has_numbers(const Layout& layout, std::int64_t features) {
+  /// Whether each head of a row is padded Reals side by side; whether kernels of products can read
+  /// it where it lies, in whatever type.
+  static bool has_padded_reals(const Layout& layout, std::int64_t features) {
     return has_rows_of(kTypeOf<Real>, layout) && features == padded(features);
   }
   static bool in_place(const Layout& layout, std::int64_t features) {
@@ -99,12 +82,13 @@ class Gather {
   }
 
   /// `buffer`, [edges][heads][padded features], receives rows that are copied: the ones that
-  /// kernels cannot read, or of `numbers` the ones that are not Reals.
+  /// kernels of products cannot read or, if kernels want `reals`, the ones that are no padded
+  /// Reals.
   Gather(const KernelTable<Real>& kernels, const Tensor& tensor, std::int64_t heads,
-         std::int64_t features, Real* buffer, bool numbers = false)
+         std::int64_t features, Real* buffer, bool reals = false)
       : Gather(kernels, tensor, heads, features, padded(features), buffer,
-               numbers ? has_numbers(tensor.layout, features) : in_place(tensor.layout, features)) {
-  }
+               reals ? has_padded_reals(tensor.layout, features)
+                     : in_place(tensor.layout, features)) {}
 
   /// Rows of a number for each head, as if heads were features of one head, without padding.
   static Gather of_heads(const KernelTable<Real>& kernels, Tensor tensor, std::int64_t heads,
@@ -175,7 +159,7 @@ class Gather {
   }
 
   /// The own rows of as many nodes as these, which follow them: gathered rows between one's own
-  /// keep the processor from seeing that those follow each other.
+  /// keep the processor from seeing that its own follow each other.
   [[gnu::always_inline]] void prefetch_after(const NodeTile& tile) const {
     for (std::int64_t i = 0; i < tile.nodes; ++i) prefetch(tile.first + tile.nodes + i);
   }
@@ -238,27 +222,41 @@ class Gather {
       kBytesAhead / std::max<std::int64_t>(runs_ * run_bytes_, 1), 2, kSourcesAhead);
 };
 
-/// Whether kernels of nodes can write rows of a tensor where they lie: if there is one, and heads
-/// lie there as [heads][padded features] of Real, or as [heads] of one number.
+/// The rows that kernels of nodes write for a tile. They lie in a tensor if kernels may write it,
+/// and if it has [heads][padded features] of Real side by side or, with `one_per_head`, [heads];
+/// else in a buffer, which has one row.
 template <class Real>
-bool has_whole_rows(const void* data, const Layout& layout, std::int64_t heads,
-                    std::int64_t features, bool numbers) {
-  if (data == nullptr || layout.type != kTypeOf<Real>) return false;
-  if (heads != 1 && layout.strides.head != features) return false;
-  return numbers || Gather<Real>::has_numbers(layout, features);
-}
+class TileRows {
+ public:
+  TileRows(bool may_write, void* data, const Layout& layout, std::int64_t heads,
+           std::int64_t features, bool one_per_head, Real* buffer)
+      : data_(data),
+        layout_(layout),
+        size_(heads * features),
+        buffer_(buffer),
+        in_place_(may_write && data != nullptr && layout.type == kTypeOf<Real> &&
+                  (heads == 1 || layout.strides.head == features) &&
+                  (one_per_head || Gather<Real>::has_padded_reals(layout, features))) {}
 
-/// Such rows, of these nodes.
-template <class Real>
-NodeRows<Real> whole_rows(void* data, const Layout& layout, std::int64_t numbers,
-                          const NodeTile& tile) {
-  const std::int64_t stride = layout.strides.row;
-  auto* const found = reinterpret_cast<Real*>(row_at(data, layout, 0, 0, tile.first));
-  // A store that misses every cache fills the queue of those behind it.
-  constexpr std::int64_t kLine = 64 / sizeof(Real);
-  for (std::int64_t i = tile.nodes; i < 2 * tile.nodes; ++i)
-    for (std::int64_t x = 0; x < numbers; x += kLine) __builtin_prefetch(found + i * stride + x, 1);
-  return {found, stride};
-}
+  bool in_place() const { return in_place_; }
+
+  NodeRows<Real> of(const NodeTile& tile) const {
+    if (!in_place_) return {buffer_, 0};
+    const std::int64_t stride = layout_.strides.row;
+    auto* const first = reinterpret_cast<Real*>(row_at(data_, layout_, 0, 0, tile.first));
+    // A store that misses every cache fills the queue of the stores behind it.
+    constexpr std::int64_t kLine = 64 / sizeof(Real);
+    for (std::int64_t i = tile.nodes; i < 2 * tile.nodes; ++i)
+      for (std::int64_t x = 0; x < size_; x += kLine) __builtin_prefetch(first + i * stride + x, 1);
+    return {first, stride};
+  }
+
+ private:
+  void* const data_;
+  const Layout& layout_;
+  const std::int64_t size_;
+  Real* const buffer_;
+  const bool in_place_;
+};
 
 }  // namespace heed

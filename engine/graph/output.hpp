@@ -16,14 +16,6 @@ class NodeOutput {
  public:
   explicit NodeOutput(const GraphThread<Real>& on) : on_(on) {}
 
-  /// Whether results may be written as they are, [heads][value features], and where those of a tile
-  /// lie; else write() must do so.
-  bool in_place() const { return in_place_; }
-  NodeRows<Real> whole_rows(const NodeTile& tile) const {
-    return heed::whole_rows<Real>(on_.step.args.out, problem_.out,
-                                  problem_.heads * problem_.value_features, tile);
-  }
-
   /// values: [heads][value features], padded; multiplies each head with its factor, in place.
   void write(std::int64_t node, Real* values, const Real* factors) const {
     // Data is read first: out may overwrite it.
@@ -105,9 +97,6 @@ class NodeOutput {
   const GraphThread<Real>& on_;
   const GraphProblem& problem_ = on_.problem;
   const bool concat_ = problem_.combine == HEED_COMBINE_CONCAT;
-  const bool in_place_ = concat_ && !problem_.residual &&
-                         has_whole_rows<Real>(on_.step.args.out, problem_.out, problem_.heads,
-                                              problem_.value_features, false);
   const std::size_t features_ = static_cast<std::size_t>(problem_.value_features);
   Real* const row_ = on_.buffer(&NodeSlab::row);
   Real* const data_ = on_.buffer(&NodeSlab::data);

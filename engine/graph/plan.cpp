@@ -33,8 +33,8 @@ GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const GraphSizes
   space.w_edge_value = offsets.take(s.value_features * p.edge_width, s.heads, s.number);
   space.data = offsets.take(p.copies_data() ? p.nodes : 0, p.width, s.number);
   if (!p.is_projected()) {
-    space.query = offsets.take(p.nodes, plan.query.strides.row, s.number);
-    space.key_value = offsets.take(p.nodes, plan.key.strides.row, s.number);
+    space.query = offsets.take(p.nodes, p.query.strides.row, s.number);
+    space.key_value = offsets.take(p.nodes, p.key.strides.row, s.number);
   }
   space.slab_bytes =
       std::max({plan.slab.bytes, plan.matmuls.keys.slab.bytes, plan.matmuls.values.slab.bytes});
@@ -45,17 +45,16 @@ GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const GraphSizes
 }
 
 /// Where projections lie: keys and values of a node side by side, rows at the beginning of a line.
-void place_projections(heed_graph_attention_plan& plan) {
-  const GraphProblem& p = plan.problem;
+void place_projections(GraphProblem& p) {
   const std::int64_t number = real_bytes(p.float64);
   const std::int64_t line = HEED_WORKSPACE_ALIGNMENT / number;
   const auto rows = [&](std::int64_t features, Size row) {
     return Layout{real_type(p.float64), number, {0, features, round_up(row, line).value(), 1}};
   };
   const Size both = Size(p.keys_width) + p.values_width;
-  plan.query = rows(p.features, p.keys_width);
-  plan.key = rows(p.features, both);
-  plan.value = rows(p.value_features, both);
+  p.query = rows(p.features, p.keys_width);
+  p.key = rows(p.features, both);
+  p.value = rows(p.value_features, both);
 }
 
 /// So many elements of matrices times nodes are worth a thread.
@@ -144,9 +143,9 @@ GraphSizes sizes_of(const heed_graph_attention_plan& plan) {
     s.activates = !p.is_product();
     s.score_weights = p.is_dot() ? Size(0) : s.features;
     s.copies_keys = s.activates
-                        ? p.edge_width > 0 || !Gather<Real>::has_numbers(plan.key, p.features)
-                        : p.divides_by_norms() || !Gather<Real>::in_place(plan.key, p.features);
-    s.copies_values = !Gather<Real>::in_place(plan.value, p.value_features);
+                        ? p.edge_width > 0 || !Gather<Real>::has_padded_reals(p.key, p.features)
+                        : p.divides_by_norms() || !Gather<Real>::in_place(p.key, p.features);
+    s.copies_values = !Gather<Real>::in_place(p.value, p.value_features);
     const Size out = s.heads * std::max(s.features.value(), s.value_features.value());
     if (p.inputs == HEED_GRAPH_PER_NODE) s.matrix_row = std::max(s.width.value(), out.value());
     return s;
@@ -159,16 +158,13 @@ heed_graph_attention_plan make_plan(const heed_context& context, const heed_grap
   plan.context = &context;
   plan.graph = &graph;
   plan.problem = problem;
-  plan.query = problem.query;
-  plan.key = problem.key;
-  plan.value = problem.value;
   if (!problem.is_projected()) {
-    place_projections(plan);
+    place_projections(plan.problem);
     plan_projections(plan);
   }
   const double bytes_per_edge =
-      static_cast<double>(problem.keys_width) * static_cast<double>(plan.key.bytes) +
-      static_cast<double>(problem.values_width) * static_cast<double>(plan.value.bytes);
+      static_cast<double>(problem.keys_width) * static_cast<double>(plan.problem.key.bytes) +
+      static_cast<double>(problem.values_width) * static_cast<double>(plan.problem.value.bytes);
   plan.gathered_bytes = bytes_per_edge * static_cast<double>(graph.edges);
   plan_claims(plan);
   const GraphSizes sizes = sizes_of(plan);

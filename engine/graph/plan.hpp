@@ -34,7 +34,7 @@ struct GraphProblem : Scaling {
   std::int64_t edge_width;  ///< 0: edges have no data
   std::int64_t steps;
   std::int64_t keys_width, values_width;  ///< features and value_features of all heads
-  Layout query, key, value;               ///< with HEED_GRAPH_PROJECTED
+  Layout query, key, value;               ///< as given, or of a plan in the workspace
   Layout data;                            ///< otherwise, and with residual
   Layout edge_data;                       ///< with edge_width
   Layout edge_bias, out, lse, weights;    ///< used where args give one
@@ -70,20 +70,20 @@ struct GraphSizes {
   Size padded_heads = 0, features = 0, value_features = 0, edge_width = 0, width = 0;
   bool hard = false;
   bool activates = false;                           ///< scores are no products
-  Size score_weights = 0;                           ///< room for those of a head
+  Size score_weights = 0;                           ///< of a head
   bool copies_keys = false, copies_values = false;  ///< rows cannot be read where they lie
   Size matrix_row = 0;  ///< the longest row or column of a node's own matrix; 0: there is none
 };
 GraphSizes sizes_of(const heed_graph_attention_plan& plan);
 
-/// Buffers of numbers of the arithmetic's type, laid out as they are declared: offsets, in bytes.
+/// Buffers of values of the arithmetic's type, laid out as they are declared: offsets, in bytes.
 struct GraphBuffers {
   GraphSizes s;
   Offsets offsets;
 
   static constexpr auto kEdges = static_cast<std::int64_t>(kBatch);
   static constexpr auto kPanel = static_cast<std::int64_t>(kMaxPanel);
-  /// Rows that are copied: those of a batch, or of all that kernels of nodes take at once.
+  /// Rows that are copied: of a batch, or of all that kernels of nodes take at once.
   static constexpr auto kRows = static_cast<std::int64_t>(kNodeEdges);
   std::size_t numbers(Size rows, Size columns) { return offsets.take(rows, columns, s.number); }
 };
@@ -160,8 +160,7 @@ struct heed_graph_attention_plan {
   std::int64_t ranges_per_claim;  ///< so that a claim is worth its atomic increment
   std::uint32_t workers;
   std::uint32_t project_workers;
-  heed::GraphMatmuls matmuls;      ///< with HEED_GRAPH_SHARED
-  heed::Layout query, key, value;  ///< where edges read them: as given, or in the workspace
+  heed::GraphMatmuls matmuls;  ///< with HEED_GRAPH_SHARED
   double gathered_bytes;
   heed::NodeSlab slab;
   heed::SplitSlab split;

@@ -55,29 +55,33 @@ class EdgeScores {
   EdgeRows edge_data() const { return consecutive_rows(edge_data_, on_.edge_width, 0); }
   const Real* edge_numbers() const { return edge_data_; }
 
-  /// Where the tile ends that begins with this node, of nodes up to `last`: it has so many nodes
-  /// and edges as kernels of nodes take. The own rows of several nodes must be read and, as
-  /// `together` says, written where they lie. Without a node where the first has too many edges.
-  NodeTile tile(std::int64_t first, std::int64_t last, const Gather<Real>& value_of,
-                bool together) const {
-    const Gather<Real>& key = adds_numbers_ ? numbers_of_key_ : key_of_;
-    const auto most = static_cast<std::int64_t>(activates_ && !adds_numbers_ ? kBatch : kNodeEdges);
-    const bool whole = (adds_numbers_ ? numbers_of_query_ : query_of_).has_whole_rows();
-    const std::int64_t most_nodes = together && whole ? std::min(most, last - first) : 1;
-    const std::int64_t few = std::min(most, kTileBytes / (key.row_bytes() + value_of.row_bytes()));
-    const std::int64_t* const offsets = side_.order.offsets.data() + first;
-    std::int64_t nodes = offsets[1] - offsets[0] <= most ? 1 : 0;
-    while (nodes > 0 && nodes < most_nodes && offsets[nodes + 1] - offsets[0] <= few) ++nodes;
-    return {first, nodes, {offsets[0], static_cast<std::size_t>(offsets[nodes] - offsets[0])}};
+  /// Goes over the nodes of a range: at_once(tile) computes tiles, if there are `kernels` for that,
+  /// and alone(node) every other node. Where at_once(tile) is false its nodes follow one by one,
+  /// each at once or alone. A tile has several nodes only if their own rows are read and, as
+  /// `together` says, written where they lie.
+  template <class AtOnce, class Alone>
+  void each_node(const NodeKernels<Real>* kernels, const NodeRange& range,
+                 const Gather<Real>& value_of, bool together, AtOnce&& at_once,
+                 Alone&& alone) const {
+    for (std::int64_t n = range.first; n < range.last;) {
+      const bool has_tiles = kHasNodeKernels<Real> && kernels != nullptr;
+      const NodeTile tile =
+          has_tiles ? tile_of(n, range.last, value_of, together) : NodeTile{n, 0, {}, nullptr};
+      const bool good = tile.nodes > 0 && at_once(tile);
+      const std::int64_t end = n + std::max<std::int64_t>(tile.nodes, 1);
+      for (; !good && n < end; ++n)
+        if (tile.nodes <= 1 || !at_once(tile_of(n, n + 1, value_of, together))) alone(n);
+      n = end;
+    }
   }
 
-  /// The operands that kernels of nodes need of a tile, except gradients. The tile's nodes have the
-  /// edges between these offsets. Where scores are no products `slopes`, which have room for a
-  /// batch, receive derivatives, if given.
-  NodeEdges<Real> at_once(const NodeTile& tile, const std::int64_t* offsets,
-                          const Gather<Real>& value_of, Real* slopes = nullptr) {
+  /// The operands that kernels of nodes need of a tile, except gradients. Where scores are no
+  /// products `slopes`, a buffer for a batch, receive derivatives, if given.
+  NodeEdges<Real> at_once(const NodeTile& tile, const Gather<Real>& value_of,
+                          Real* slopes = nullptr) {
     query_of_.prefetch_after(tile);
     const Batch& batch = tile.batch;
+    const std::int64_t* const offsets = tile.offsets;
     const std::int32_t* const others = side_.order.others.data() + batch.begin;
     NodeEdges<Real> edges{};
     edges.nodes = static_cast<std::size_t>(tile.nodes);
@@ -95,21 +99,16 @@ class EdgeScores {
       const std::int32_t* const end = own_ + (offsets[i + 1] - offsets[0]);
       for (; to < end; to += kOwnAtOnce) std::fill_n(to, kOwnAtOnce, static_cast<std::int32_t>(i));
     }
-    if (adds_numbers_) {
-      edges.act = &act_;
-      edges.keys = numbers_of_key_.rows(others, batch.edges);
-      edges.query = numbers_of_query_.from(tile.first, query_);
-    } else if (activates_) {
-      const OwnRows<Real> own = {query_of_.from(tile.first, query_), own_};
-      kernels_.rows.activate(key_of_.rows(others, batch.edges), batch.edges, own, on_.heads,
-                             on_.features, act_, activated_, slopes);
+    edges.act = adds_numbers_ ? &act_ : nullptr;
+    edges.keys = edges.slopes = key_at_once_.rows(others, batch.edges);
+    edges.query = query_at_once_.from(tile.first, query_);
+    if (activates_ && !adds_numbers_) {
+      kernels_.rows.activate(edges.keys, batch.edges, {edges.query, own_}, on_.heads, on_.features,
+                             act_, activated_, slopes);
       const std::size_t width = on_.heads * on_.features;
       edges.keys = consecutive_rows(activated_, width, on_.features);
       edges.slopes = consecutive_rows(slopes, width, on_.features);
       edges.query = {weights_, 0};
-    } else {
-      edges.keys = edges.slopes = key_of_.rows(others, batch.edges);
-      edges.query = query_of_.from(tile.first, query_);
     }
     return edges;
   }
@@ -125,7 +124,7 @@ class EdgeScores {
   }
 
   /// scores[e][h] = the score of edge e of the batch and head h of the panel, in log2 units of s /
-  /// temperature. Other lanes keep their numbers. `tanh`, if given, receives tanh(s / softcap).
+  /// temperature. Other lanes stay as they are. `tanh`, if given, receives tanh(s / softcap).
   void compute(const PanelRows& panel, const Batch& batch, Real* scores, Real* tanh = nullptr) {
     if (activates_)
       score_activated(panel, batch, scores);
@@ -165,9 +164,9 @@ class EdgeScores {
     }
   }
 
-  /// Turns gradients of the node's rows over their norms, times weights of heads, into those of its
-  /// rows, [heads][features], padded. `of_weights`, if given, grows by what the former have: one of
-  /// each head's features.
+  /// Gradients are of the node's rows over their norms, times weights of heads; they become
+  /// gradients of its rows, [heads][features], padded. `of_weights`, if given, grows by the
+  /// gradients of the weights: one of each head's features.
   void leave_norms(std::int64_t node, Real* gradients, Real* of_weights) const {
     const std::size_t features = on_.features;
     query_of_.copy(node, query_);
@@ -194,6 +193,22 @@ class EdgeScores {
   }
 
  private:
+  /// The tile that begins with a node and ends before `last`: it has as many nodes and edges as
+  /// kernels of nodes take, and no node where the first has too many edges.
+  NodeTile tile_of(std::int64_t first, std::int64_t last, const Gather<Real>& value_of,
+                   bool together) const {
+    const auto most = static_cast<std::int64_t>(activates_ && !adds_numbers_ ? kBatch : kNodeEdges);
+    const bool several = together && query_at_once_.has_whole_rows();
+    const std::int64_t most_nodes = several ? std::min(most, last - first) : 1;
+    const std::int64_t few =
+        std::min(most, kTileBytes / (key_at_once_.row_bytes() + value_of.row_bytes()));
+    const std::int64_t* const offsets = side_.order.offsets.data() + first;
+    std::int64_t nodes = offsets[1] - offsets[0] <= most ? 1 : 0;
+    while (nodes > 0 && nodes < most_nodes && offsets[nodes + 1] - offsets[0] <= few) ++nodes;
+    const auto edges = static_cast<std::size_t>(offsets[nodes] - offsets[0]);
+    return {first, nodes, {offsets[0], edges}, offsets};
+  }
+
   /// The panel's heads of rows. Edges that are left out for a head have zeros there: a weight of 0
   /// protects from nothing, since 0 * NaN is NaN. Such rows are copied, and `features` is theirs.
   EdgeRows attended(const EdgeRows& rows, const PanelRows& panel, std::size_t edges,
@@ -308,18 +323,21 @@ class EdgeScores {
   const Gather<Real> key_of_{kernels_,          side_.other, problem_.heads,
                              problem_.features, side_.rows,  activates_};
   const Activation<Real> act_ = problem_.template act<Real>();
-  /// Scores are sums of a number for each head.
+  /// A score is act() of a sum of two values of its head. Kernels of nodes read the values of all
+  /// heads side by side.
   const bool adds_numbers_ = problem_.score == HEED_SCORE_SUM;
-  const Gather<Real> numbers_of_query_ =
-      Gather<Real>::of_heads(kernels_, side_.own, problem_.heads, nullptr);
-  const Gather<Real> numbers_of_key_ =
-      Gather<Real>::of_heads(kernels_, side_.other, problem_.heads, side_.rows);
+  const Gather<Real> query_at_once_ =
+      adds_numbers_ ? Gather<Real>::of_heads(kernels_, side_.own, problem_.heads, nullptr)
+                    : query_of_;
+  const Gather<Real> key_at_once_ =
+      adds_numbers_ ? Gather<Real>::of_heads(kernels_, side_.other, problem_.heads, side_.rows)
+                    : key_of_;
   /// Queries, or keys, are multiplied with this, or weights of features.
   const Real factor_ =
       static_cast<Real>(problem_.query_scale(problem_.softcap > 0, problem_.log2_unit));
   const Real scale_ = activates_ ? Real{1} : factor_;
-  /// Rounding a scaled query is not what rounding a scaled key is, so where bits must be the same
-  /// from both ends products are summed of numbers with all their digits.
+  /// A scaled query is not rounded as a scaled key is, so where bits must be the same from both
+  /// ends products are summed of values with all their digits.
   const Real own_scale_ = side_.same_bits ? power_of_two(scale_) : scale_;
   const Real rest_of_scale_ = own_scale_ == scale_ ? Real{1} : scale_ / own_scale_;
   /// As given: of features, or of heads over whose norms rows are; nullptr: all are 1.

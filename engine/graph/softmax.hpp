@@ -69,15 +69,13 @@ class NodeSoftmax {
     }
   }
 
-  /// Computes and writes the results of nodes from this one up to `last` as long as it can be done
-  /// many at once; returns the first that is left.
-  std::int64_t attend_at_once(std::int64_t node, std::int64_t last) {
-    if (!kHasNodeKernels<Real> || at_once_ == nullptr) return node;
-    const bool together = output_.in_place() && !on_.step.wants_lse();
-    return each_tile(
-        node, last,
-        [&](auto first, auto end) { return scores_.tile(first, end, value_of_, together); },
-        [&](const NodeTile& tile) { return attend_at_once(tile); });
+  /// Computes and writes the results of a range's nodes, at once where kernels can; alone(node)
+  /// does it for the others.
+  template <class Alone>
+  void attend_nodes(const NodeRange& range, Alone&& alone) {
+    scores_.each_node(
+        at_once_, range, value_of_, out_.in_place() && !on_.step.wants_lse(),
+        [&](const NodeTile& tile) { return attend_at_once(tile); }, alone);
   }
 
   /// Goes over the edges [begin, end) of a node. `write_weights`: weights are wanted, and known at
@@ -156,15 +154,12 @@ class NodeSoftmax {
  private:
   bool attend_at_once(const NodeTile& tile) {
     prefetch(tile.batch);
-    const NodeEdges<Real> edges =
-        scores_.at_once(tile, on_.graph.offsets.data() + tile.first, value_of_);
-    const bool in_place = output_.in_place();
-    const NodeRows<Real> out =
-        in_place ? output_.whole_rows(tile) : NodeRows<Real>{state_.values, 0};
+    const NodeEdges<Real> edges = scores_.at_once(tile, value_of_);
+    const NodeRows<Real> out = out_.of(tile);
     Real* const row_max = on_.step.wants_lse() ? state_.row_max : nullptr;
     Real* const weights = on_.step.wants_weights() ? weights_ : nullptr;
     if (!at_once_->attend_nodes(edges, row_max, state_.row_sum, out, weights)) return false;
-    if (!in_place) {
+    if (!out_.in_place()) {
       std::fill_n(factors_, problem_.heads, Real{1});
       output_.write(tile.first, state_.values, factors_);
     }
@@ -243,6 +238,13 @@ class NodeSoftmax {
                                  on_.value_features};
   const EdgeDropout<Real> dropout_{on_.step};
   const NodeOutput<Real> output_{on_};
+  const TileRows<Real> out_{problem_.combine == HEED_COMBINE_CONCAT && !problem_.residual,
+                            on_.step.args.out,
+                            problem_.out,
+                            problem_.heads,
+                            problem_.value_features,
+                            false,
+                            state_.values};
   Real* const probs_ = on_.buffer(&NodeSlab::scores);
   Real* const factors_ = on_.buffer(&NodeSlab::factors);
   /// [kNodeEdges][heads]: rows of the buffer have a padded number at least.

@@ -32,7 +32,7 @@ struct GraphStep {
   }
 };
 
-/// Whether there are kernels of nodes of this type: code that calls them need not be there else.
+/// Whether there are kernels of nodes of this type; the code that calls them is left out if not.
 template <class Real>
 inline constexpr bool kHasNodeKernels = std::is_same_v<Real, float>;
 
@@ -47,7 +47,7 @@ const NodeKernels<Real>* node_kernels_of(const GraphStep& step) {
   return plain ? kernels_of<Real>(*step.plan.context->kernels).nodes : nullptr;
 }
 
-/// Numbers at an offset into a slab or the workspace.
+/// The values at an offset into a slab or the workspace.
 template <class T>
 T* at(std::byte* slab, std::size_t offset) {
   return reinterpret_cast<T*>(slab + offset);
@@ -92,7 +92,7 @@ struct GraphThread {
   }
 
   /// products[e][h] += <edge data of e, asked[the node that e leads to][h]>, both of edge_width
-  /// numbers, added up as if the node asked.
+  /// values, added up as if the node asked.
   void add_edge_products(const EdgeOrder& order, const Real* asked, const Real* edge_numbers,
                          const PanelRows& panel, const Batch& batch, Real* products) const {
     for (std::size_t e = 0; e < batch.edges; ++e, products += panel.pitch) {

@@ -41,7 +41,7 @@ class ScoreGradients {
   /// A buffer of derivatives of act(), [kBatch][heads][features].
   Real* slopes() const { return slopes_; }
 
-  /// Drops numbers of edges that the forward run dropped, and magnifies the others as it did.
+  /// Drops values of edges that the forward run dropped, and magnifies the others as it did.
   void drop(const PanelRows& panel, const Batch& batch, Real* numbers) const {
     dropout_.apply(panel, batch, order_, 1 / dropout_.kept(), numbers);
   }
@@ -126,10 +126,35 @@ class ScoreGradients {
                      row_at(given_.grad_edge_data, layout, 0, 0, order_.given(batch.edge(e))));
   }
 
-  /// Makes gradients of the node's sums, unless scores are products: of nothing, beside weights
-  /// that are infinite, nothing.
+  /// Makes gradients of the node's sums.
   void finish(Real* sums) const {
-    if (is_product_) return;
+    if (is_product_)
+      multiply_values(sums, on_.scale, row_, sums);
+    else
+      weigh(sums);
+  }
+
+  /// Kernels that take nodes at once multiply gradients with this: to them a score that adds up is
+  /// as a product.
+  Real factor_at_once() const { return is_product_ || adds_numbers_ ? on_.scale : Real{1}; }
+  /// Makes gradients of the rows that they leave. Where scores add up that is one value for each
+  /// head, which becomes a row unless it is written as it is.
+  void finish_at_once(const NodeRows<Real>& rows, std::int64_t nodes, bool in_place) const {
+    const bool weighs = !is_product_ && !adds_numbers_;
+    for (std::int64_t i = 0; weighs && i < nodes; ++i) weigh(rows.first + i * rows.stride);
+    for (std::size_t h = on_.heads; adds_numbers_ && !in_place && h-- > 0;) {
+      const Real of_head = rows.first[h];
+      std::fill_n(rows.first + h * features_, features_, Real{0});
+      rows.first[h * features_] = of_head;
+    }
+  }
+
+ private:
+  alignas(kAlignment) static constexpr Real kZeros[kMaxPanel] = {};
+
+  /// Multiplies sums with weights of features: nothing, beside weights that are infinite, stays
+  /// nothing.
+  void weigh(Real* sums) const {
     const Real* __restrict weights = weights_;
     Real* __restrict to = sums;
     constexpr std::size_t kTogether = RowKernels<Real>::feature_padding;
@@ -140,23 +165,6 @@ class ScoreGradients {
         to[k] = to[k] == 0 ? to[k] : product;
       }
   }
-  /// The factor of gradients; finish() does the rest.
-  Real factor() const { return is_product_ ? on_.scale : Real{1}; }
-
-  /// The same of kernels that take nodes at once, to which a sum of numbers is as a product. They
-  /// leave a number for each head of such, which becomes a row unless it is written as it is.
-  Real factor_at_once() const { return adds_numbers_ ? on_.scale : factor(); }
-  void finish_at_once(const NodeRows<Real>& rows, std::int64_t nodes, bool in_place) const {
-    for (std::int64_t i = 0; !adds_numbers_ && i < nodes; ++i) finish(rows.first + i * rows.stride);
-    for (std::size_t h = on_.heads; adds_numbers_ && !in_place && h-- > 0;) {
-      const Real of_head = rows.first[h];
-      std::fill_n(rows.first + h * features_, features_, Real{0});
-      rows.first[h * features_] = of_head;
-    }
-  }
-
- private:
-  alignas(kAlignment) static constexpr Real kZeros[kMaxPanel] = {};
 
   void add_data(const PanelRows& panel, const Batch& batch, const Real* probs,
                 const Real* asked) const {
@@ -182,7 +190,7 @@ class ScoreGradients {
     }
   }
 
-  /// What has no gradient adds nothing, whatever it holds: 0 * NaN is NaN.
+  /// An edge without a gradient adds nothing, whatever it holds: 0 * NaN is NaN.
   void leave_out(const PanelRows& panel, std::size_t edges) {
     leaves_out_ = false;
     for (std::size_t e = 0; e < edges; ++e)
@@ -195,7 +203,7 @@ class ScoreGradients {
       }
   }
 
-  /// sums[h] += numbers of edges x their gradients of z, without edges that have no gradient.
+  /// sums[h] += values of edges x their gradients of z, without edges that have no gradient.
   void add_edge_key(const PanelRows& panel, const Batch& batch, const EdgeRows& rows,
                     const Real* numbers, Real* sums) const {
     Real* const first = sums + static_cast<std::size_t>(panel.first) * features_;
@@ -235,7 +243,7 @@ class ScoreGradients {
   Real* const tanh_ = problem_.softcap == 0 ? nullptr : on_.buffer(&GraphBackwardSlab::tanh);
   Real* const data_rows_ = on_.buffer(&GraphBackwardSlab::edge_rows);
   Real* const bias_sums_ = on_.buffer(&GraphBackwardSlab::bias_sums);
-  /// a, times what makes gradients of scores those of products.
+  /// a, times the factor of gradients of products.
   Real* const weights_ = on_.buffer(&GraphBackwardSlab::score_weights);
   Real* const slopes_ = on_.buffer(&GraphBackwardSlab::slopes);
   Real* activated_ = nullptr;  ///< what act() made of the batch and panel that were just added

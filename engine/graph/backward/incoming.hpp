@@ -33,16 +33,20 @@ class Incoming {
   void differentiate(const NodeRange& range) {
     begin_range(index_of(range), true);
     if (range.split != kNoSplit) return attend_split(step_.forward, range, softmax_);
-    for (std::int64_t n = range.first; (n = differentiate_at_once(n, range.last)) < range.last;
-         ++n) {
-      const std::int64_t begin = on_.graph.offsets[n];
-      const std::int64_t end = on_.graph.offsets[n + 1];
-      softmax_.attend(n, begin, end, false);
-      finish_softmax(n, false);
-      begin_node(n);
-      add_edges(begin, end, in_one_batch(end - begin));
-      finish(n);
-    }
+    // All of the above in one kernel: delta is then the sum of probabilities times their gradients,
+    // which needs no results.
+    scores_.each_node(
+        at_once_, range, value_of_, query_rows_.in_place() && !of_lse_ && grad_of_.has_whole_rows(),
+        [&](const NodeTile& tile) { return differentiate_at_once(tile); },
+        [&](std::int64_t n) {
+          const std::int64_t begin = on_.graph.offsets[n];
+          const std::int64_t end = on_.graph.offsets[n + 1];
+          softmax_.attend(n, begin, end, false);
+          finish_softmax(n, false);
+          begin_node(n);
+          add_edges(begin, end, in_one_batch(end - begin));
+          finish(n);
+        });
   }
 
   void merge(const Hub& hub) {
@@ -71,7 +75,7 @@ class Incoming {
  private:
   std::int64_t index_of(const NodeRange& range) const { return &range - on_.graph.ranges.data(); }
   std::size_t query_numbers() const { return on_.heads * on_.features; }
-  /// Sums go to those of a range, which begin `fresh` or go on.
+  /// The sums of a range begin `fresh`, or go on.
   void begin_range(std::int64_t index, bool fresh) {
     const auto find = [&](auto*& sums, bool wanted, std::size_t offset, std::size_t numbers) {
       using Sum = std::remove_reference_t<decltype(*sums)>;
@@ -89,30 +93,15 @@ class Incoming {
   }
   std::size_t edge_numbers() const { return on_.heads * on_.edge_width; }
 
-  /// All of the above in one kernel, of nodes from this one up to `last` as long as it can be done
-  /// so: delta is then the sum of probabilities times their gradients, which needs no results.
-  /// Returns the first node that is left.
-  std::int64_t differentiate_at_once(std::int64_t node, std::int64_t last) {
-    if (!kHasNodeKernels<Real> || at_once_ == nullptr) return node;
-    const bool together = in_place_ && !of_lse_ && grad_of_.has_whole_rows();
-    return each_tile(
-        node, last,
-        [&](auto first, auto end) { return scores_.tile(first, end, value_of_, together); },
-        [&](const NodeTile& tile) { return differentiate_at_once(tile); });
-  }
-
   bool differentiate_at_once(const NodeTile& tile) {
     softmax_.prefetch(tile.batch);
     const std::int64_t node = tile.first;
-    NodeEdges<Real> edges =
-        scores_.at_once(tile, on_.graph.offsets.data() + node, value_of_, gradients_.slopes());
+    NodeEdges<Real> edges = scores_.at_once(tile, value_of_, gradients_.slopes());
     edges.grad = grad_of_.from(node, grad_);
     grad_of_.prefetch_after(tile);
     for (std::size_t h = 0; of_lse_ && h < on_.heads; ++h)
       delta_[h] = grad_lse(node, static_cast<std::int64_t>(h));
-    const NodeRows<Real> of_query =
-        in_place_ ? step_.query.template whole_rows<Real>(problem_.heads, tile)
-                  : NodeRows<Real>{sums_, 0};
+    const NodeRows<Real> of_query = query_rows_.of(tile);
     Real* const of_weights = of_range_.weights;
     if (of_weights != nullptr) std::copy_n(of_weights, query_numbers(), row_);
     if (!at_once_->node_gradients(edges, gradients_.factor_at_once(), of_lse_ ? delta_ : nullptr,
@@ -120,8 +109,8 @@ class Incoming {
       if (of_weights != nullptr) std::copy_n(row_, query_numbers(), of_weights);
       return false;
     }
-    gradients_.finish_at_once(of_query, tile.nodes, in_place_);
-    if (!in_place_) on_.write(step_.query, node, sums_, Real{1});
+    gradients_.finish_at_once(of_query, tile.nodes, query_rows_.in_place());
+    if (!query_rows_.in_place()) on_.write(step_.query, node, sums_);
     return true;
   }
 
@@ -130,11 +119,10 @@ class Incoming {
   /// Fetches the gradient of the node's row of out, or of its heads.
   void read_grad(std::int64_t node) {
     if (problem_.combine == HEED_COMBINE_CONCAT) return grad_of_.copy(node, grad_);
-    std::copy_n(kept_grad(node), grad_numbers(), grad_);
+    std::copy_n(kept_grad(node), on_.heads * on_.value_features, grad_);
   }
-  std::size_t grad_numbers() const { return on_.heads * on_.value_features; }
   Real* kept_grad(std::int64_t node) const {
-    return step_.numbers_of<Real>(node, on_.plan.space.grad, grad_numbers());
+    return step_.numbers_of<Real>(node, on_.plan.space.grad, on_.heads * on_.value_features);
   }
 
   void finish_softmax(std::int64_t node, bool divided) {
@@ -144,10 +132,8 @@ class Incoming {
     for (std::size_t h = 0; h < on_.heads; ++h)
       multiply_values(state.values + h * features, factors[h], features,
                       state.values + h * features);
-    if (problem_.combine == HEED_COMBINE_CONCAT)
-      grad_of_.copy(node, grad_);
-    else
-      spread(node, state.values);
+    if (problem_.combine != HEED_COMBINE_CONCAT) spread(node, state.values);
+    read_grad(node);
     Real* const stored = on_.stats(node);
     kernels_.rows.edge_scores(consecutive_rows(state.values, 0, features), 1, grad_, on_.heads,
                               features, true, stored + on_.heads, on_.heads);
@@ -185,7 +171,7 @@ class Incoming {
   }
 
   Real grad_lse(std::int64_t node, std::int64_t head) const {
-    if (!step_.last || step_.args.given.grad_lse == nullptr) return 0;
+    if (!of_lse_) return 0;
     const Layout& layout = on_.plan.problem.grad_lse;
     Real gradient = 0;
     kernels_.numbers.read(layout.type, row_at(step_.args.given.grad_lse, layout, 0, head, node), 1,
@@ -206,11 +192,10 @@ class Incoming {
     }
     const auto width = static_cast<std::int64_t>(features);
     split_gradient(problem_.combine == HEED_COMBINE_MAX ? HEED_COMBINE_MAX : HEED_COMBINE_WEIGHTED,
-                   row_, results, problem_.heads, width, width, weights, grad_);
+                   row_, results, problem_.heads, width, width, weights, kept_grad(node));
     for (std::size_t h = 0; of_range_.head_weights != nullptr && h < on_.heads; ++h)
       of_range_.head_weights[h] +=
           kernels_.numbers.inner_product(row_, results + h * features, features);
-    std::copy_n(grad_, grad_numbers(), kept_grad(node));
   }
 
   /// The query is the latest.
@@ -243,8 +228,8 @@ class Incoming {
            problem_.softcap == 0 && problem_.dropout == 0;
   }
 
-  /// Turns probabilities relative to row_max into normalised ones, and their gradients into those
-  /// of scores. False, with both as they were, unless all are finite.
+  /// Normalises probabilities, which are relative to row_max, and turns their gradients into
+  /// gradients of scores. False, with both as they were, unless all are finite.
   bool finish_gradients(const PanelRows& panel, std::size_t edges) const {
     Real* const gradients = gradients_.gradients();
     Real inverse[kMaxPanel] = {};
@@ -311,10 +296,10 @@ class Incoming {
       keep(sums_ + on_.plan.sums.edge_values, Real{1}, on_.plan.space.edge_values, node);
     if (problem_.divides_by_norms()) scores_.leave_norms(node, sums_, of_range_.weights);
     gradients_.finish(sums_);
-    on_.write(step_.query, node, sums_, gradients_.factor());
+    on_.write(step_.query, node, sums_);
   }
 
-  /// Keeps numbers of the width of edge data, for the other pass or the gradients of matrices.
+  /// Keeps sums as wide as edge data, for the other pass or the gradients of matrices.
   void keep(const Real* sums, Real factor, std::size_t space, std::int64_t node) const {
     Real* const to = step_.numbers_of<Real>(node, space, edge_numbers());
     for (std::size_t i = 0; i < edge_numbers(); ++i) to[i] = sums[i] * factor;
@@ -335,8 +320,6 @@ class Incoming {
   const Gather<Real>& value_of_ = softmax_.values();
   const EdgeMatrix<Real>& matrix_ = softmax_.matrix();
   const EdgeMatrix<Real>& key_matrix_ = scores_.matrix();
-  const bool in_place_ =
-      step_.query.template in_place<Real>(problem_.heads, problem_.score == HEED_SCORE_SUM);
   const bool of_lse_ = step_.last && step_.args.given.grad_lse != nullptr;
   Real* const probs_ = on_.buffer(&NodeSlab::scores);
   Real* const grad_ = on_.buffer(&GraphBackwardSlab::grad);
@@ -345,6 +328,8 @@ class Incoming {
   Real* const shift_ = on_.buffer(&GraphBackwardSlab::shift);
   Real* const delta_ = on_.buffer(&GraphBackwardSlab::delta);
   Real* const sums_ = on_.buffer(&GraphBackwardSlab::sums);
+  const TileRows<Real> query_rows_ =
+      step_.query.template tile_rows<Real>(problem_.heads, problem_.score == HEED_SCORE_SUM, sums_);
   Real* const row_ = on_.buffer(&GraphBackwardSlab::rows);
   EdgeRows values_{};
 };

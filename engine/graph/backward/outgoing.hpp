@@ -22,17 +22,18 @@ class Outgoing {
 
   void differentiate(const NodeRange& range) {
     if (range.split != kNoSplit) {
-      if (!add_at_once(range.first, range.begin, range.end))
-        add_edges(range.first, range.begin, range.end);
+      add_edges(range.first, range.begin, range.end);
       std::copy_n(sums_, on_.plan.sums.edge_keys, on_.split_sums(range.split));
       return;
     }
-    for (std::int64_t m = range.first; (m = differentiate_at_once(m, range.last)) < range.last;
-         ++m) {
-      if (!add_at_once(m, order_.offsets[m], order_.offsets[m + 1]))
-        add_edges(m, order_.offsets[m], order_.offsets[m + 1]);
-      finish(m);
-    }
+    scores_.each_node(
+        at_once_, range, grad_of_,
+        key_rows_.in_place() && value_rows_.in_place() && value_of_.has_whole_rows(),
+        [&](const NodeTile& tile) { return differentiate_at_once(tile); },
+        [&](std::int64_t m) {
+          add_edges(m, order_.offsets[m], order_.offsets[m + 1]);
+          finish(m);
+        });
   }
 
   void sum(const Hub& hub) {
@@ -46,38 +47,22 @@ class Outgoing {
     return matrix == nullptr ? nullptr : at<Real>(step_.forward.workspace, on_.plan.space.*offset);
   }
 
-  /// Differentiates nodes from this one up to `last` as long as kernels can take them at once;
-  /// returns the first that is left.
-  std::int64_t differentiate_at_once(std::int64_t node, std::int64_t last) {
-    if (!kHasNodeKernels<Real> || at_once_ == nullptr) return node;
-    const bool together = key_in_place_ && value_in_place_ && value_of_.has_whole_rows();
-    return each_tile(
-        node, last,
-        [&](auto first, auto end) { return scores_.tile(first, end, grad_of_, together); },
-        [&](const NodeTile& tile) { return differentiate_at_once(tile); });
-  }
-
   bool differentiate_at_once(const NodeTile& tile) {
-    const NodeRows<Real> key = key_in_place_
-                                   ? step_.key.template whole_rows<Real>(problem_.heads, tile)
-                                   : NodeRows<Real>{sums_, 0};
-    const NodeRows<Real> value = value_in_place_
-                                     ? step_.value.template whole_rows<Real>(problem_.heads, tile)
-                                     : NodeRows<Real>{value_sums_, 0};
-    const std::int64_t* const offsets = order_.offsets.data() + tile.first;
-    if (!add_at_once(tile, offsets, gradients_.factor_at_once(), true, key, value)) return false;
-    gradients_.finish_at_once(key, tile.nodes, key_in_place_);
-    if (!key_in_place_) on_.write(step_.key, tile.first, sums_, Real{1});
-    if (!value_in_place_) on_.write(step_.value, tile.first, value_sums_, Real{1});
+    const NodeRows<Real> key = key_rows_.of(tile);
+    const NodeRows<Real> value = value_rows_.of(tile);
+    if (!add_at_once(tile, gradients_.factor_at_once(), true, key, value)) return false;
+    gradients_.finish_at_once(key, tile.nodes, key_rows_.in_place());
+    if (!key_rows_.in_place()) on_.write(step_.key, tile.first, sums_);
+    if (!value_rows_.in_place()) on_.write(step_.value, tile.first, value_sums_);
     return true;
   }
 
   /// Sums gradients over the edges of a tile with one kernel, of keys times `factor`. False where
   /// that cannot be done.
-  bool add_at_once(const NodeTile& tile, const std::int64_t* offsets, Real factor, bool fresh,
-                   const NodeRows<Real>& grad_key, const NodeRows<Real>& grad_value) {
+  bool add_at_once(const NodeTile& tile, Real factor, bool fresh, const NodeRows<Real>& grad_key,
+                   const NodeRows<Real>& grad_value) {
     prefetch(tile.batch);
-    NodeEdges<Real> edges = scores_.at_once(tile, offsets, grad_of_, gradients_.slopes());
+    NodeEdges<Real> edges = scores_.at_once(tile, grad_of_, gradients_.slopes());
     edges.grad = value_of_.from(tile.first, value_);
     value_of_.prefetch_after(tile);
     return at_once_->source_gradients(edges, factor, on_.stats(0),
@@ -91,7 +76,7 @@ class Outgoing {
     bool good = true;
     each_batch(begin, end, [&](const Batch& batch) {
       const std::int64_t offsets[] = {0, static_cast<std::int64_t>(batch.edges)};
-      good = good && add_at_once({node, 1, batch}, offsets, Real{1}, batch.begin == begin,
+      good = good && add_at_once({node, 1, batch, offsets}, Real{1}, batch.begin == begin,
                                  {sums_, 0}, {value_sums_, 0});
     });
     if (good) gradients_.finish_at_once({sums_, 0}, 0, false);
@@ -99,6 +84,7 @@ class Outgoing {
   }
 
   void add_edges(std::int64_t node, std::int64_t begin, std::int64_t end) {
+    if (add_at_once(node, begin, end)) return;
     std::fill_n(sums_, on_.plan.sums.edge_keys, Real{0});
     if (begin == end) return;
     scores_.begin_node(node);
@@ -158,8 +144,8 @@ class Outgoing {
   void finish(std::int64_t node) {
     if (problem_.divides_by_norms()) scores_.leave_norms(node, sums_, nullptr);
     gradients_.finish(sums_);
-    on_.write(step_.key, node, sums_, gradients_.factor());
-    on_.write(step_.value, node, value_sums_, Real{1});
+    on_.write(step_.key, node, sums_);
+    on_.write(step_.value, node, value_sums_);
   }
 
   const GraphBackwardThread<Real> on_;
@@ -181,13 +167,14 @@ class Outgoing {
                                problem_.value_features, nullptr};
   const Gather<Real> grad_of_{kernels_, step_.template grad_of_heads<Real>(), problem_.heads,
                               problem_.value_features, on_.buffer(&GraphBackwardSlab::values)};
-  const bool key_in_place_ =
-      step_.key.template in_place<Real>(problem_.heads, problem_.score == HEED_SCORE_SUM);
-  const bool value_in_place_ = step_.value.template in_place<Real>(problem_.heads, false);
   Real* const probs_ = on_.buffer(&NodeSlab::scores);
   Real* const value_ = on_.buffer(&GraphBackwardSlab::grad);
   Real* const sums_ = on_.buffer(&GraphBackwardSlab::sums);
   Real* const value_sums_ = sums_ + on_.plan.sums.values;
+  const TileRows<Real> key_rows_ =
+      step_.key.template tile_rows<Real>(problem_.heads, problem_.score == HEED_SCORE_SUM, sums_);
+  const TileRows<Real> value_rows_ =
+      step_.value.template tile_rows<Real>(problem_.heads, false, value_sums_);
   EdgeRows grads_{};
 };
 

@@ -17,15 +17,9 @@ struct GradientTarget {
   std::int64_t features;
   bool accumulate;
 
-  /// Whether gradients may be written as they are, as has_whole_rows() says, and where a tile's
-  /// lie.
   template <class Real>
-  bool in_place(std::int64_t heads, bool numbers) const {
-    return !accumulate && has_whole_rows<Real>(data, layout, heads, features, numbers);
-  }
-  template <class Real>
-  NodeRows<Real> whole_rows(std::int64_t heads, const NodeTile& tile) const {
-    return heed::whole_rows<Real>(data, layout, heads * features, tile);
+  TileRows<Real> tile_rows(std::int64_t heads, bool one_per_head, Real* buffer) const {
+    return {!accumulate, data, layout, heads, features, one_per_head, buffer};
   }
 };
 
@@ -41,7 +35,7 @@ struct GraphBackwardStep {
   /// Whether gradients of edges, which all steps share, are added to what is there.
   bool adds() const { return plan.problem.accumulate || !last; }
 
-  /// Numbers of a node, range or split in the workspace, where each has so many.
+  /// The values of a node, range or split in the workspace, where each has as many.
   template <class T>
   T* numbers_of(std::int64_t index, std::size_t offset, std::size_t numbers) const {
     return at<T>(forward.workspace, offset) + static_cast<std::size_t>(index) * numbers;
@@ -99,13 +93,12 @@ struct GraphBackwardThread : GraphThread<Real> {
       add_values(split_sums(hub.first_split + k), static_cast<std::size_t>(count), to);
   }
 
-  /// Writes a node's rows [heads][padded] times a factor.
-  void write(const GradientTarget& to, std::int64_t node, Real* rows, Real factor) const {
+  /// Writes a node's rows [heads][padded].
+  void write(const GradientTarget& to, std::int64_t node, Real* rows) const {
     if (to.data == nullptr) return;
     const std::int64_t count = this->problem.heads;
     const std::int64_t features = to.features;
     const std::int64_t padded = Gather<Real>::padded(features);
-    for (std::int64_t i = 0; i < count * padded; ++i) rows[i] *= factor;
     const Strides& strides = to.layout.strides;
     if (features == 1) {  // heads are as the features of one
       Layout along = to.layout;
