@@ -20,7 +20,7 @@ class EdgeDropout {
   /// Weights that stay are divided by it.
   Real kept() const { return static_cast<Real>(kept_part(mask_.threshold)); }
 
-  /// Multiplies numbers of the panel's heads, [edges][pitch], by `factor`, or makes them 0 where
+  /// Multiplies values of the panel's heads, [edges][pitch], by `factor`, or makes them 0 where
   /// that edge is dropped. `order` is the one that the batch counts in.
   void apply(const PanelRows& panel, const Batch& batch, const EdgeOrder& order, Real factor,
              Real* numbers) const {

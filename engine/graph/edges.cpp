@@ -98,7 +98,7 @@ Array<Edge<Index>> swapped(const heed_graph& graph) {
 /// Digits have up to 2^11 values: the first two levels of cache hold as many places to write to.
 constexpr int kMostBits = 11;
 
-/// How many bits numbers below `count` have.
+/// How many bits an index below `count` has.
 int bits_below(std::int64_t count) {
   int bits = 0;
   while ((std::int64_t{1} << bits) < count) ++bits;
@@ -220,7 +220,7 @@ std::int64_t sort_into(const heed_context& context, std::int64_t nodes, std::int
   }
 }
 
-/// Calls function(Index{}) with the narrowest type that numbers so many edges.
+/// Calls function(Index{}) with the narrowest type that can count so many edges.
 template <class Function>
 void with_edge_number(std::int64_t edges, Function&& function) {
   if (edges <= UINT32_MAX) return function(std::uint32_t{});

@@ -36,7 +36,7 @@ struct GraphBackwardArgs {
 /// Throws unless a run has the tensors that it needs.
 void validate(const GraphBackwardProblem& problem, const GraphBackwardArgs& args, Backend backend);
 
-/// Offsets, in numbers, into the sums of a node or of a hub's split: the sums of its query, or key,
+/// Offsets, in values, into the sums of a node or of a hub's split: the sums of its query, or key,
 /// come first, [heads][features].
 struct NodeSums {
   GraphSizes s;
