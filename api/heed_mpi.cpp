@@ -231,7 +231,7 @@ heed_status heed_mpi_graph_edges(const heed_mpi_graph* graph, int64_t* sources,
     if (sources != nullptr) std::transform(g.sources.begin(), g.sources.end(), sources, node);
     if (destinations != nullptr)
       std::transform(g.destinations.begin(), g.destinations.end(), destinations, node);
-    if (given != nullptr) std::copy(g.numbers.begin(), g.numbers.end(), given);
+    if (given != nullptr) std::copy(g.places.begin(), g.places.end(), given);
   });
 }
 
@@ -252,7 +252,7 @@ heed_status heed_mpi_graph_attention_plan_describe(const heed_mpi_graph_attentio
     known.ranks = p.comm.size();
     known.rank = p.comm.rank();
     known.steps = p.desc.steps;
-    known.step_bytes = p.halo.sent_bytes();
+    known.step_bytes = p.halo.sent_bytes;
     known.gathered_bytes = p.gathered_bytes;
     known.workspace_bytes = p.workspace_bytes;
     heed::write_struct(info, known, "info");

@@ -13,31 +13,28 @@
 namespace heed::mpi {
 namespace {
 
-/// How many of something the ranks before this one have. Collective.
+/// The sum of what the ranks before this one have. Collective.
 std::int64_t count_before(const Communicator& comm, std::int64_t own) {
   std::int64_t before = 0;
   HEED_CALL(MPI_Exscan, &own, &before, 1, MPI_INT64_T, MPI_SUM, comm.get());
   return comm.rank() == 0 ? 0 : before;
 }
 
-template <class Index>
-std::int32_t checked(const char* field, const Index* indices, std::int64_t e, std::int64_t nodes) {
-  const auto value = lld(indices[e]);
-  if (value < 0 || value >= nodes)
-    refuse("desc.%s[%lld] is %lld; it must be at least 0 and below desc.nodes, %lld", field, lld(e),
-           value, lld(nodes));
-  return static_cast<std::int32_t>(value);
-}
-
-template <class Index>
 std::vector<Edge> read_arrays(const heed_mpi_graph_desc& desc) {
-  const auto* const sources = static_cast<const Index*>(desc.sources);
-  const auto* const destinations = static_cast<const Index*>(desc.destinations);
+  const auto node = [&](const char* field, const void* nodes, std::int64_t e) {
+    const std::int64_t value = desc.index_type == HEED_INDEX_I64
+                                   ? static_cast<const std::int64_t*>(nodes)[e]
+                                   : static_cast<const std::int32_t*>(nodes)[e];
+    if (value < 0 || value >= desc.nodes)
+      refuse("desc.%s[%lld] is %lld; it must be at least 0 and below desc.nodes, %lld", field,
+             lld(e), lld(value), lld(desc.nodes));
+    return static_cast<std::int32_t>(value);
+  };
   std::vector<Edge> edges;
   edges.reserve(static_cast<std::size_t>(desc.edges));
   for (std::int64_t e = 0; e < desc.edges; ++e)
-    edges.push_back({checked("sources", sources, e, desc.nodes),
-                     checked("destinations", destinations, e, desc.nodes), 0});
+    edges.push_back(
+        {node("sources", desc.sources, e), node("destinations", desc.destinations, e), 0});
   return edges;
 }
 
@@ -120,7 +117,7 @@ class FileShare {
     return bytes;
   }
 
-  /// The number at `text`, which moves on past it; -1 where there is none.
+  /// Reads the number at `text`, which moves on past it; -1 without one.
   static std::int64_t number(const char*& text) {
     while (*text == ' ' || *text == '\t') ++text;
     if (std::isdigit(static_cast<unsigned char>(*text)) == 0) return -1;
@@ -174,8 +171,8 @@ class FileShare {
   std::int64_t size_ = 0, lines_ = 0;
   char line_[256] = "";
   std::size_t length_ = 0;
-  bool cut_ = false;  ///< something other than space
-  Error fault_ = {};  ///< of the first line of this rank's that is wrong
+  bool cut_ = false;  ///< line_ lacks more than spaces
+  Error fault_ = {};  ///< of this rank's first line that is wrong
   std::int64_t fault_line_ = 0, fault_byte_ = 0;
 };
 
@@ -190,10 +187,8 @@ std::vector<Edge> read_file(const Communicator& comm, heed_mpi_graph_desc& desc)
 }  // namespace
 
 std::vector<Edge> read_edges(const Communicator& comm, heed_mpi_graph_desc& desc) {
-  std::vector<Edge> edges = desc.path != nullptr ? read_file(comm, desc) : comm.agreed([&] {
-    return desc.index_type == HEED_INDEX_I64 ? read_arrays<std::int64_t>(desc)
-                                             : read_arrays<std::int32_t>(desc);
-  });
+  std::vector<Edge> edges =
+      desc.path != nullptr ? read_file(comm, desc) : comm.agreed([&] { return read_arrays(desc); });
   std::int64_t given = count_before(comm, static_cast<std::int64_t>(edges.size()));
   for (Edge& edge : edges) edge.given = given++;
   return edges;
@@ -207,8 +202,8 @@ namespace {
 /// moved and written, where an edge reads two.
 constexpr std::int64_t kEdgesOfNode = 4;
 
-/// The least nodes before which lies at least rank / ranks of the work of all nodes and the edges
-/// into them, for every rank: all are searched at once, by halves.
+/// Finds for every rank the least node before which lies at least rank / ranks of the work of all
+/// nodes and the edges into them. All are searched at once, by halves.
 std::vector<std::int64_t> balance(const Communicator& comm, std::int64_t nodes,
                                   const std::vector<Edge>& edges) {
   const auto ranks = static_cast<std::size_t>(comm.size());

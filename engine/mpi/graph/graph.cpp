@@ -15,7 +15,7 @@ std::int32_t place_in(const Nodes& sorted, std::int32_t node) {
                                    sorted.begin());
 }
 
-/// Items by the rank that they are for, otherwise in their own order.
+/// Sorts items by the rank that they are for; items for one rank keep their order.
 template <class T, class RankOf>
 ByRank<T> by_rank(int ranks, const std::vector<T>& items, RankOf&& rank_of) {
   ByRank<T> lists(static_cast<std::size_t>(ranks));
@@ -113,7 +113,7 @@ RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
       edges.insert(edges.end(), list.begin(), list.end());
       std::vector<Edge>().swap(list);
     }
-    return number_rows(owners, edges);
+    return find_rows(owners, edges);
   });
   const ByRank<std::int32_t> wanted = exchange_lists(comm, needed);
   comm.agreed([&] { sends = neighbours_of(wanted, known); });
@@ -131,7 +131,7 @@ RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
       comm.reduced(describe_local(inner.graph).edges + describe_local(border.graph).edges, MPI_SUM);
 }
 
-ByRank<std::int32_t> RankGraph::number_rows(const Owners& owners, std::vector<Edge>& edges) {
+ByRank<std::int32_t> RankGraph::find_rows(const Owners& owners, std::vector<Edge>& edges) {
   const int rank = comm.rank();
   const auto owner = [&](std::int32_t node) { return owners.of(node); };
   const Nodes own = owners.nodes_of(rank, nodes);
@@ -166,13 +166,13 @@ void RankGraph::sort_edges(const std::vector<Edge>& edges) {
   };
   sources.reserve(edges.size());
   destinations.reserve(edges.size());
-  numbers.reserve(edges.size());
+  places.reserve(edges.size());
   for (const bool inner_ones : {true, false}) {
     for (const Edge& edge : edges) {
       if (is_inner(edge.destination) != inner_ones) continue;
       sources.push_back(edge.source);
       destinations.push_back(edge.destination);
-      numbers.push_back(edge.given);
+      places.push_back(edge.given);
     }
     if (inner_ones) border.first_edge = given();
   }
@@ -220,7 +220,7 @@ heed_mpi_graph_info RankGraph::describe() const {
   for (const Neighbour& n : sends) info.sent_rows += static_cast<std::int64_t>(n.rows.size());
   info.senders = static_cast<std::int64_t>(receives.size());
   info.receivers = static_cast<std::int64_t>(sends.size());
-  info.bytes = first.bytes + second.bytes + numbers.size() * sizeof(std::int64_t) +
+  info.bytes = first.bytes + second.bytes + places.size() * sizeof(std::int64_t) +
                (sources.size() + destinations.size() + known.size() + 2 * own_rows.size() +
                 static_cast<std::size_t>(info.remote_rows + info.sent_rows)) *
                    sizeof(std::int32_t);

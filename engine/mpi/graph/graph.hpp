@@ -24,10 +24,10 @@ struct Edge {
 /// many as the file needs. Collective. Throws the same Error on all ranks.
 std::vector<Edge> read_edges(const Communicator& comm, heed_mpi_graph_desc& desc);
 
-/// Which rank has which node.
+/// Tells which rank has which node.
 class Owners {
  public:
-  /// By the caller's array, which lives as long.
+  /// The caller's array says it, which must outlive this.
   explicit Owners(const std::int32_t* given) : given_(given) {}
   /// Rank r has the nodes first[r] to first[r + 1] - 1.
   explicit Owners(std::vector<std::int64_t> first) : first_(std::move(first)) {}
@@ -37,7 +37,7 @@ class Owners {
     return static_cast<int>(std::upper_bound(first_.begin(), first_.end(), node) - first_.begin()) -
            1;
   }
-  /// A rank's nodes, ascending.
+  /// The nodes of a rank, ascending.
   std::vector<std::int32_t> nodes_of(int rank, std::int64_t nodes) const;
 
  private:
@@ -45,33 +45,34 @@ class Owners {
   std::vector<std::int64_t> first_;
 };
 
-/// Takes the caller's owners, which all ranks must have alike, or gives ranks ranges of nodes.
+/// Takes the caller's owners, which must be the same on all ranks, or gives ranks ranges of nodes.
 /// Collective. Throws the same Error on all ranks.
 Owners make_owners(const Communicator& comm, const heed_mpi_graph_desc& desc,
                    const std::vector<Edge>& edges);
 
-/// Rows of this rank's that another needs, or the other way round: indices of local rows.
+/// Local rows of this rank that another needs, or the other way round.
 struct Neighbour {
   int rank;
   std::vector<int> rows;
 };
 
-/// The edges into some own nodes, which one call computes with. Sources are local rows; with no
-/// rank that needs another's rows they are own nodes.
+/// The edges into some own nodes, which one call computes with. Sources are local rows; they are
+/// own nodes where no rank needs another's rows.
 struct Share {
   std::vector<std::int32_t> nodes;  ///< indices into own_rows
   std::int64_t first_edge = 0;
-  std::int64_t edges = 0;   ///< from that on
+  std::int64_t edges = 0;   ///< so many from first_edge on
   Owned<heed_graph> graph;  ///< NULL: there are no nodes
-  /// The graph has all own nodes, of which others have no edges; else these alone, in their order.
+  /// The graph has all own nodes, also such as have no edges here; else it has `nodes` alone, in
+  /// their order.
   bool in_place = true;
 };
 
 /// Local rows are the nodes that a rank knows, its own and the sources of its edges, in order
-/// of their indices in the whole graph. So every node's edges are in the order that they have
-/// there, and its results have the same bits.
+/// of their indices in the whole graph. So every node has its edges in the order of the whole
+/// graph, and its results have the same bits.
 ///
-/// A node is inner if all that its edges lead from are the rank's own.
+/// A node is inner if its edges lead from the rank's own nodes alone.
 struct RankGraph {
   /// Collective. Throws the same Error on all ranks.
   RankGraph(MPI_Comm parent, const heed_context* context, const heed_mpi_graph_desc* desc);
@@ -79,25 +80,25 @@ struct RankGraph {
   Communicator comm;
   bool alone = false;  ///< no rank needs another's rows
   std::int64_t nodes = 0, all_edges = 0;
-  std::vector<std::int32_t> known;     ///< by local row, the node: ascending
+  std::vector<std::int32_t> known;     ///< the nodes of local rows, ascending
   std::vector<std::int32_t> own_rows;  ///< local rows of own nodes
-  /// Edges between local rows, into inner nodes and then into others, each as given; and their
-  /// places among the edges of all ranks.
+  /// Edges between local rows: first into inner nodes and then into others, in the order that they
+  /// were given in. `places` says where they stand among the edges of all ranks.
   std::vector<std::int32_t> sources, destinations;
-  std::vector<std::int64_t> numbers;
+  std::vector<std::int64_t> places;
   std::vector<Neighbour> receives, sends;
-  /// Of inner nodes, and of the others; with few edges at inner nodes these are counted among the
-  /// others. At least one is in place: that with more nodes.
+  /// Inner nodes, and the others. Where inner nodes have few edges they count among the others. The
+  /// share with more nodes is in place.
   Share inner, border;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(known.size()); }
   std::int64_t own_nodes() const { return static_cast<std::int64_t>(own_rows.size()); }
-  std::int64_t given() const { return static_cast<std::int64_t>(numbers.size()); }
+  std::int64_t given() const { return static_cast<std::int64_t>(places.size()); }
   heed_mpi_graph_info describe() const;
 
  private:
-  /// The local rows, and the nodes that this rank needs of each other.
-  ByRank<std::int32_t> number_rows(const Owners& owners, std::vector<Edge>& edges);
+  /// Finds the local rows, and returns the nodes that this rank needs of each other rank.
+  ByRank<std::int32_t> find_rows(const Owners& owners, std::vector<Edge>& edges);
   void sort_edges(const std::vector<Edge>& edges);
   void make_graph_of(Share& share, std::int64_t end, const heed_context& context,
                      std::uint32_t duplicates) const;

@@ -10,7 +10,7 @@
 namespace heed::mpi {
 namespace {
 
-/// Over so many nodes without edges: for heed's checks, and for products of nodes alone.
+/// A plan over so many nodes without edges: for heed's checks, and for products of nodes alone.
 GraphPlan make_unconnected_plan(const heed_context& context, std::int64_t nodes,
                                 const heed_graph_attention_desc& desc) {
   heed_graph_desc graph = HEED_GRAPH_DESC_INIT;
@@ -18,12 +18,12 @@ GraphPlan make_unconnected_plan(const heed_context& context, std::int64_t nodes,
   return make<heed_graph_attention_plan>(&context, make<heed_graph>(&context, &graph).get(), &desc);
 }
 
-/// Rows of such heads, side by side.
+/// Rows with such heads side by side.
 heed_layout rows_of(std::uint32_t dtype, std::int64_t heads, std::int64_t features) {
   return {dtype, HEED_STRIDES_EXPLICIT, 0, features, heads * features, 1};
 }
 
-/// With its strides said explicitly; a dtype of 0 is `real`.
+/// The layout with its strides said explicitly; a dtype of 0 becomes `real`.
 heed_layout explicit_rows(const heed_layout& given, std::uint32_t real, std::int64_t heads,
                           std::int64_t features) {
   heed_layout layout = given;
@@ -49,7 +49,17 @@ heed_mpi_graph_attention_plan::heed_mpi_graph_attention_plan(const heed_context*
                                                              const heed_graph_attention_desc* given)
     : RankPlan("graph attention"), graph(over.ranks), comm(graph->comm) {
   comm.agreed([&] { read_desc(context, given); });
-  compare();
+#define SAME(field) same(#field, desc.field)
+  compare(comm, [&] {
+    return std::vector<Field>{
+        SAME(inputs),     SAME(heads),       SAME(features),  SAME(value_features),
+        SAME(width),      SAME(edge_width),  SAME(steps),     SAME(scale),
+        SAME(softcap),    SAME(temperature), SAME(dropout),   SAME(hard),
+        SAME(score),      SAME(activation),  SAME(slope),     SAME(combine),
+        SAME(residual),   SAME(query.dtype), SAME(key.dtype), SAME(value.dtype),
+        SAME(data.dtype), SAME(out.dtype)};
+  });
+#undef SAME
   comm.agreed([&] {
     if (graph->alone) {
       whole = make<heed_graph_attention_plan>(context, graph->inner.graph.get(), &asked);
@@ -70,7 +80,7 @@ void heed_mpi_graph_attention_plan::read_desc(const heed_context* context,
   Communicator::check_thread();
   const heed_context& c = heed::required(context, "context");
   asked = desc = heed::read_struct(given, "desc");
-  // heed's own checks, of options and of layouts.
+  // heed itself checks options and layouts.
   make_unconnected_plan(c, graph->own_nodes(), asked);
   empty = make_unconnected_plan(c, 0, asked);
   if (desc.value_features == 0) desc.value_features = desc.features;
@@ -86,21 +96,6 @@ void heed_mpi_graph_attention_plan::read_desc(const heed_context* context,
   desc.weights = explicit_rows(desc.weights, real, desc.heads, 1);
   desc.out = explicit_rows(desc.out, HEED_DTYPE_F32, out_heads(), desc.value_features);
   desc.lse = explicit_rows(desc.lse, real, desc.heads, 1);
-}
-
-void heed_mpi_graph_attention_plan::compare() const {
-#define SAME(field) same(#field, desc.field)
-  const auto fields = [&] {
-    return std::vector<Field>{
-        SAME(inputs),     SAME(heads),       SAME(features),  SAME(value_features),
-        SAME(width),      SAME(edge_width),  SAME(steps),     SAME(scale),
-        SAME(softcap),    SAME(temperature), SAME(dropout),   SAME(hard),
-        SAME(score),      SAME(activation),  SAME(slope),     SAME(combine),
-        SAME(residual),   SAME(query.dtype), SAME(key.dtype), SAME(value.dtype),
-        SAME(data.dtype), SAME(out.dtype)};
-  };
-#undef SAME
-  heed::mpi::compare(comm, fields);
 }
 
 void heed_mpi_graph_attention_plan::plan_rows() {
@@ -121,7 +116,7 @@ void heed_mpi_graph_attention_plan::plan_rows() {
   workspace.few.out.layout = workspace.next[0].layout;
   workspace.few.lse.layout = rows_of(desc.lse.dtype, desc.heads, 1);
   halo = Halo(*graph, static_cast<std::size_t>(end), static_cast<std::size_t>(stride));
-  sent_bytes = halo.sent_bytes() * static_cast<double>(desc.steps);
+  sent_bytes = halo.sent_bytes * static_cast<double>(desc.steps);
 }
 
 void heed_mpi_graph_attention_plan::plan_stage(const heed_context& context, Stage& stage,
@@ -166,8 +161,7 @@ void heed_mpi_graph_attention_plan::plan_workspace() {
   const std::int64_t own = graph->own_nodes();
   take(workspace.key, known);
   workspace.value.at += workspace.key.at;
-  workspace.packed =
-      offsets.take(halo.packed_rows(), static_cast<std::int64_t>(halo.row_bytes()), 1);
+  workspace.packed = offsets.take(halo.packed_rows, static_cast<std::int64_t>(halo.bytes), 1);
   take(workspace.query, projects() ? own : 0);
   for (Buffer& next : workspace.next) take(next, desc.steps > 1 ? own : 0);
   const auto few =
@@ -186,7 +180,7 @@ void heed_mpi_graph_attention_plan::plan_workspace() {
       call_bytes = std::max(call_bytes, workspace_of(*plan));
   workspace.calls = offsets.take_bytes(call_bytes);
   workspace.requests =
-      offsets.take(static_cast<std::int64_t>(halo.messages()), 1, sizeof(MPI_Request));
+      offsets.take(static_cast<std::int64_t>(halo.messages.size()), 1, sizeof(MPI_Request));
   workspace_bytes = offsets.end("the workspace", {{"nodes", known},
                                                   {"desc.heads", desc.heads},
                                                   {"desc.features", desc.features},

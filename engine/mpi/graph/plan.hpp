@@ -20,47 +20,38 @@ namespace heed::mpi {
 /// unpacked when they have come: half of 500,000 rows of 512 bytes take 45 ms from one process to
 /// another, where MPI's type of such rows takes 60 to 170.
 ///
-/// Point to point: of MPICH 4.0.2's neighbourhood collectives (MPI_Ineighbor_alltoallw) a rank that
-/// gets rows and sends none gets nothing.
-class Halo {
- public:
+/// Messages go from point to point: in MPICH 4.0.2's neighbourhood collectives
+/// (MPI_Ineighbor_alltoallw) a rank that gets rows and sends none gets nothing.
+struct Halo {
   Halo() = default;
   /// The graph must outlive it.
-  Halo(const RankGraph& graph, std::size_t bytes, std::size_t stride)
-      : bytes_(bytes), stride_(stride) {
+  Halo(const RankGraph& graph, std::size_t row_bytes, std::size_t row_stride)
+      : bytes(row_bytes), stride(row_stride) {
     if (stride > INT_MAX)
       fail(HEED_STATUS_UNSUPPORTED,
            "keys and values of a node would have %zu bytes; over ranks they may have %d at most",
            bytes, INT_MAX);
-    messages_.reserve(graph.receives.size() + graph.sends.size());
-    packed_row_ = RowType(bytes, bytes);
-    row_ = RowType(bytes, stride);
+    messages.reserve(graph.receives.size() + graph.sends.size());
+    packed_row = RowType(bytes, bytes);
+    row = RowType(bytes, stride);
     const auto add = [&](const Neighbour& n, bool sent) {
       const std::size_t count = n.rows.size();
       // Rows ascend.
       const auto span = static_cast<std::size_t>(n.rows.back() - n.rows.front()) + 1;
       const bool packed = span != count;
-      const std::size_t first = packed ? static_cast<std::size_t>(packed_rows_) * bytes
+      const std::size_t first = packed ? static_cast<std::size_t>(packed_rows) * bytes
                                        : static_cast<std::size_t>(n.rows.front()) * stride;
-      messages_.push_back({&n, sent, packed, first});
-      if (packed) packed_rows_ += static_cast<std::int64_t>(count);
-      if (sent) sent_bytes_ += static_cast<double>(count) * static_cast<double>(bytes);
+      messages.push_back({&n, sent, packed, first});
+      if (packed) packed_rows += static_cast<std::int64_t>(count);
+      if (sent) sent_bytes += static_cast<double>(count) * static_cast<double>(bytes);
     };
     for (const Neighbour& n : graph.receives) add(n, false);
     for (const Neighbour& n : graph.sends) add(n, true);
   }
 
-  /// That this rank sends in a step.
-  double sent_bytes() const { return sent_bytes_; }
-  /// How many requests begin() makes.
-  std::size_t messages() const { return messages_.size(); }
-  /// That are packed, of so many bytes each.
-  std::int64_t packed_rows() const { return packed_rows_; }
-  std::size_t row_bytes() const { return bytes_; }
-
   void pack(const std::byte* rows, std::byte* packed) const {
-    each_packed(true, [&](std::size_t row, std::size_t to) {
-      std::memcpy(packed + to, rows + row, bytes_);
+    each_packed(true, [&](std::size_t from, std::size_t to) {
+      std::memcpy(packed + to, rows + from, bytes);
     });
   }
 
@@ -68,9 +59,9 @@ class Halo {
   /// until all requests end.
   void begin(Requests& requests, std::byte* rows, std::byte* packed) const {
     constexpr int kTag = 0;
-    for (const Message& m : messages_) {
+    for (const Message& m : messages) {
       std::byte* const first = (m.packed ? packed : rows) + m.first;
-      const MPI_Datatype type = (m.packed ? packed_row_ : row_).get();
+      const MPI_Datatype type = (m.packed ? packed_row : row).get();
       if (m.sent)
         requests.send(first, m.with->rows.size(), type, m.with->rank, kTag);
       else
@@ -79,36 +70,35 @@ class Halo {
   }
 
   void unpack(const std::byte* packed, std::byte* rows) const {
-    each_packed(false, [&](std::size_t row, std::size_t from) {
-      std::memcpy(rows + row, packed + from, bytes_);
+    each_packed(false, [&](std::size_t to, std::size_t from) {
+      std::memcpy(rows + to, packed + from, bytes);
     });
   }
 
- private:
   struct Message {
     const Neighbour* with;
     bool sent;
     bool packed;
     std::size_t first;  ///< byte where it begins, among the rows or the packed ones
   };
-  /// Calls function(row, packed row) with offsets in bytes, for packed messages of this direction.
+  /// Calls function(row, packed row), both offsets in bytes, for packed messages of this direction.
   template <class Function>
   void each_packed(bool sent, Function&& function) const {
-    for (const Message& m : messages_) {
+    for (const Message& m : messages) {
       if (!m.packed || m.sent != sent) continue;
-      std::size_t packed = m.first;
-      for (const int row : m.with->rows) {
-        function(static_cast<std::size_t>(row) * stride_, packed);
-        packed += bytes_;
+      std::size_t at = m.first;
+      for (const int local : m.with->rows) {
+        function(static_cast<std::size_t>(local) * stride, at);
+        at += bytes;
       }
     }
   }
 
-  std::size_t bytes_ = 0, stride_ = 0;
-  RowType packed_row_, row_;
-  std::vector<Message> messages_;  ///< received ones first
-  std::int64_t packed_rows_ = 0;
-  double sent_bytes_ = 0;
+  std::size_t bytes = 0, stride = 0;
+  RowType packed_row, row;
+  std::vector<Message> messages;  ///< a request each, received ones first
+  std::int64_t packed_rows = 0;
+  double sent_bytes = 0;  ///< by this rank in a step
 };
 
 using GraphPlan = Owned<heed_graph_attention_plan>;
@@ -116,23 +106,23 @@ using GraphPlan = Owned<heed_graph_attention_plan>;
 /// The calls of a step. The first step reads the caller's data, later ones results.
 struct Stage {
   GraphPlan project;        ///< over own nodes, without edges; NULL with HEED_GRAPH_PROJECTED
-  GraphPlan inner, border;  ///< of the shares, of projected inputs; NULL where there is no graph
+  GraphPlan inner, border;  ///< over the shares, of projected inputs; NULL without a graph
   heed_layout data;         ///< of own nodes
 };
 
-/// Rows in the workspace: the byte where they begin, and how they lie.
+/// Rows in the workspace: the byte at which they begin, and how they lie.
 struct Buffer {
   std::size_t at;
   heed_layout layout;
 };
 
 /// A call in place reads queries and data of own nodes, and writes their results, where the caller
-/// has them. One that is not has rows of its own nodes for these: `few`.
+/// has them. A call that is not in place finds the rows of its nodes in `few`.
 struct GraphWorkspace {
-  Buffer key, value;   ///< [local rows], of a row next to each other
+  Buffer key, value;   ///< [local rows], key and value of a row next to each other
   std::size_t packed;  ///< rows that the halo packs
-  Buffer query;        ///< [own nodes], where they are projected
-  Buffer next[2];      ///< [own nodes] results of a step, and of the one after it
+  Buffer query;        ///< [own nodes], where the plan projects
+  Buffer next[2];      ///< [own nodes] results of a step, and of the next
   struct {
     Buffer query, data, out, lse;
   } few;
@@ -163,7 +153,7 @@ struct heed_mpi_graph_attention_plan : heed::mpi::RankPlan {
 
   std::int64_t out_heads() const { return desc.combine == HEED_COMBINE_CONCAT ? desc.heads : 1; }
   bool projects() const { return desc.inputs != HEED_GRAPH_PROJECTED; }
-  /// Of own nodes, as a call in place finds and leaves them.
+  /// How a call in place finds queries of own nodes, and leaves their results.
   const heed_layout& query_layout() const {
     return projects() ? workspace.query.layout : desc.query;
   }
@@ -173,7 +163,6 @@ struct heed_mpi_graph_attention_plan : heed::mpi::RankPlan {
 
  private:
   void read_desc(const heed_context* context, const heed_graph_attention_desc* given);
-  void compare() const;
   void plan_rows();
   void plan_stage(const heed_context& context, heed::mpi::Stage& stage, const heed_layout& data);
   heed::mpi::GraphPlan plan_share(const heed_context& context, const heed::mpi::Share& share,

@@ -13,8 +13,8 @@ namespace {
 
 using Plan = heed_mpi_graph_attention_plan;
 
-/// How often MPI is seen to while others compute: messages travel piece by piece, and a core that
-/// waits is one that does not compute.
+/// How long this thread sleeps between two looks at MPI while another computes: messages travel
+/// piece by piece, and a core that waits does not compute.
 constexpr std::chrono::microseconds kBetweenLooks{20};
 
 /// A thread that has ended when this does, whatever MPI says meanwhile.
@@ -42,7 +42,7 @@ class Run : RankRun {
       if (graph_.alone)
         attempt([&] {
           heed_graph_attention_args args = args_;
-          args.dropout_edges = numbers_from(0);
+          args.dropout_edges = places_from(0);
           check(heed_graph_attention_plan_run(plan_.whole.get(), &args, workspace_,
                                               plan_.call_bytes));
         });
@@ -96,14 +96,14 @@ class Run : RankRun {
     });
   }
 
-  // So many rows of a tensor, or one.
+  // The extents of so many rows, or of one.
   Extent keys(std::int64_t rows = 1) const { return {1, desc_.heads, rows, desc_.features}; }
   Extent values() const { return {1, desc_.heads, 1, desc_.value_features}; }
   Extent outs(std::int64_t rows = 1) const {
     return {1, plan_.out_heads(), rows, desc_.value_features};
   }
 
-  /// Copies rows of such an extent, which one tensor has side by side, the other at these places.
+  /// Copies rows of such an extent: one tensor has them side by side, the other at these places.
   static void gather(const Tensor& from, const std::vector<std::int32_t>& places, const Tensor& to,
                      const Extent& row) {
     for (std::size_t i = 0; i < places.size(); ++i)
@@ -138,7 +138,7 @@ class Run : RankRun {
   template <class Function>
   void compute_meanwhile(const Stage& stage, Function&& function) {
     if (stage.inner == nullptr) return;
-    if (plan_.halo.messages() == 0) return function();
+    if (plan_.halo.messages.empty()) return function();
     std::atomic<bool> done{false};
     Joined other;
     try {
@@ -153,12 +153,12 @@ class Run : RankRun {
       std::this_thread::sleep_for(kBetweenLooks);
   }
 
-  /// The places that own edges were given at, from one of them on: dropout goes by them.
-  const std::int64_t* numbers_from(std::int64_t edge) const {
-    return desc_.dropout == 0 ? nullptr : graph_.numbers.data() + edge;
+  /// The places that own edges were given at, from an edge on: dropout goes by them.
+  const std::int64_t* places_from(std::int64_t edge) const {
+    return desc_.dropout == 0 ? nullptr : graph_.places.data() + edge;
   }
 
-  /// Of a call that is not in place.
+  /// The rows of a call that is not in place.
   Own few(const Own& own) const {
     const auto& few = plan_.workspace.few;
     const Extent data = {1, 1, graph_.own_nodes(), desc_.width};
@@ -189,7 +189,7 @@ class Run : RankRun {
     args.dropout_seed = args_.dropout_seed;
     args.dropout_offset = args_.dropout_offset;
     if (desc_.dropout != 0) args.dropout_offset += static_cast<std::uint64_t>(own.step);
-    args.dropout_edges = numbers_from(share.first_edge);
+    args.dropout_edges = places_from(share.first_edge);
     args.out = used.out.data;
     if (own.last && args_.lse != nullptr)
       args.lse = share.in_place ? args_.lse : at(space.few.lse).data;
@@ -198,7 +198,7 @@ class Run : RankRun {
     check(heed_graph_attention_plan_run(plan.get(), &args, at(space.calls), plan_.call_bytes));
   }
 
-  /// Results of a call that was not in place, to where they belong.
+  /// Copies the results of a call that was not in place to where they belong.
   void write_few(const Share& share, const Own& own) const {
     const auto& few = plan_.workspace.few;
     scatter(at(few.out), own.out, share.nodes, outs());
