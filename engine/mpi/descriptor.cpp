@@ -127,20 +127,16 @@ Problem read_desc(const heed_context& c, const heed_mpi_attention_desc* desc, co
 /// The gradients that are asked for must be of something that runs bring.
 void check_gradients(const Problem& p) {
   check_choice("gradients", p.gradients, "heed_mpi_gradients, or-ed", 511);
-  const struct {
-    heed_mpi_gradients gradient;
-    heed_mpi_tensors tensor;
-    const char* name;
-  } inputs[] = {
-#define INPUT(name) {HEED_MPI_GRAD_##name, HEED_MPI_##name, #name}
-      INPUT(BIAS), INPUT(SINKS), INPUT(ALIBI_SLOPES), INPUT(SCORE_WEIGHTS)
-#undef INPUT
+  const auto check_input = [&](heed_mpi_gradients gradient, heed_mpi_tensors tensor,
+                               const char* name) {
+    if (p.wants(gradient) && !p.brings(tensor))
+      refuse("desc.gradients has HEED_MPI_GRAD_%s (%d); desc.tensors lacks HEED_MPI_%s (%d)", name,
+             static_cast<int>(gradient), name, static_cast<int>(tensor));
   };
-  for (const auto& input : inputs)
-    if (p.wants(input.gradient) && !p.brings(input.tensor))
-      refuse("desc.gradients has HEED_MPI_GRAD_%s (%d); desc.tensors lacks HEED_MPI_%s (%d)",
-             input.name, static_cast<int>(input.gradient), input.name,
-             static_cast<int>(input.tensor));
+  check_input(HEED_MPI_GRAD_BIAS, HEED_MPI_BIAS, "BIAS");
+  check_input(HEED_MPI_GRAD_SINKS, HEED_MPI_SINKS, "SINKS");
+  check_input(HEED_MPI_GRAD_ALIBI_SLOPES, HEED_MPI_ALIBI_SLOPES, "ALIBI_SLOPES");
+  check_input(HEED_MPI_GRAD_SCORE_WEIGHTS, HEED_MPI_SCORE_WEIGHTS, "SCORE_WEIGHTS");
 }
 
 void read_gradients(Problem& p, const heed_context& c,
@@ -211,16 +207,20 @@ Problem read(const heed_context& c, const heed_mpi_attention_backward_desc* desc
 
 namespace {
 
-void check_given(const Plan& plan, const char* field, const void* pointer, heed_mpi_tensors tensor,
-                 const char* name, bool needed) {
-  const bool promised = plan.problem.brings(tensor);
-  if (pointer != nullptr && !promised)
-    refuse("args.%s is given; desc.tensors of the plan lacks %s (%d)", field, name,
-           static_cast<int>(tensor));
-  if (pointer == nullptr && promised && needed)
-    refuse("args.%s is NULL; desc.tensors of the plan has %s (%d)", field, name,
-           static_cast<int>(tensor));
+/// Throws unless a tensor is given as the flags of desc.`list`, `promised`, say by its own flag:
+/// not without that, and with it where it is needed.
+void check_promised(const char* list, std::uint32_t promised, const char* field,
+                    const void* pointer, std::uint32_t dtype, std::uint32_t flag, const char* name,
+                    bool needed) {
+  const bool has_flag = (promised & flag) != 0;
+  if (pointer != nullptr && !has_flag)
+    refuse("%s is given; desc.%s of the plan lacks %s (%u)", field, list, name, flag);
+  if (pointer == nullptr && has_flag && needed)
+    refuse("%s is NULL; desc.%s of the plan has %s (%u)", field, list, name, flag);
+  check_tensor(field, pointer, dtype, false);
 }
+#define CHECK_PROMISED(list, field, dtype, flag, needed) \
+  check_promised(#list, list, "args." #field, args.field, dtype, flag, #flag, needed)
 
 void check_lengths(const Plan& plan, const std::int32_t* lengths) {
   const std::vector<std::int64_t>& begins = plan.problem.key_begins;
@@ -233,6 +233,12 @@ void check_lengths(const Plan& plan, const std::int32_t* lengths) {
       refuse("args.key_lengths[%lld] is %d; it must be 0 to %lld, the keys of %s", lld(b),
              lengths[b], lld(most), packed ? "the sequence" : "all ranks");
   }
+}
+
+template <class Pointer>
+void check_absent(const char* field, Pointer given) {
+  if (given != nullptr)
+    fail(HEED_STATUS_UNSUPPORTED, "args.%s is given, which is not supported over ranks", field);
 }
 
 bool has_rows(const heed_attention_desc& d) {
@@ -256,70 +262,48 @@ void check_attention(const Plan& plan, const heed_attention_args& args) {
   check_tensor("args.value", args.value, d.value.dtype, keys, no_keys);
   check_tensor("args.out", args.out, d.out.dtype, rows, no_queries);
   check_tensor("args.lse", args.lse, d.lse.dtype, false);
-  check_tensor("args.bias", args.bias, d.bias.dtype, false);
   const bool pairs = rows && plan.problem.total_keys > 0;
-  check_given(plan, "mask", args.mask, HEED_MPI_MASK, "HEED_MPI_MASK", pairs);
-  check_given(plan, "bias", args.bias, HEED_MPI_BIAS, "HEED_MPI_BIAS", pairs);
-  check_given(plan, "alibi_slopes", args.alibi_slopes, HEED_MPI_ALIBI_SLOPES,
-              "HEED_MPI_ALIBI_SLOPES", d.query_heads > 0);
-  check_given(plan, "sinks", args.sinks, HEED_MPI_SINKS, "HEED_MPI_SINKS", d.query_heads > 0);
-  check_given(plan, "score_weights", args.score_weights, HEED_MPI_SCORE_WEIGHTS,
-              "HEED_MPI_SCORE_WEIGHTS", d.query_heads > 0);
-  check_given(plan, "key_lengths", args.key_lengths, HEED_MPI_KEY_LENGTHS, "HEED_MPI_KEY_LENGTHS",
-              d.batch > 0);
+  const bool heads = d.query_heads > 0;
+  const std::uint32_t real = plan.problem.real();
+  const std::uint32_t tensors = plan.problem.given.tensors;
+  CHECK_PROMISED(tensors, mask, HEED_DTYPE_I8, HEED_MPI_MASK, pairs);
+  CHECK_PROMISED(tensors, bias, d.bias.dtype, HEED_MPI_BIAS, pairs);
+  CHECK_PROMISED(tensors, alibi_slopes, real, HEED_MPI_ALIBI_SLOPES, heads);
+  CHECK_PROMISED(tensors, sinks, real, HEED_MPI_SINKS, heads);
+  CHECK_PROMISED(tensors, score_weights, real, HEED_MPI_SCORE_WEIGHTS, heads);
+  CHECK_PROMISED(tensors, key_lengths, HEED_DTYPE_F32, HEED_MPI_KEY_LENGTHS, d.batch > 0);
   check_lengths(plan, args.key_lengths);
   check_seeds(resolve_dropout(d.dropout, false), args.dropout_seed, args.dropout_offset);
-  const struct {
-    const char* field;
-    bool given;
-  } others[] = {{"cu_seqlens_q", args.cu_seqlens_q != nullptr},
-                {"cu_seqlens_k", args.cu_seqlens_k != nullptr},
-                {"score_function", args.score_function != nullptr},
-                {"score_user", args.score_user != nullptr},
-                {"weight_rows", args.weight_rows != nullptr},
-                {"weights", args.weights != nullptr},
-                {"column_sums", args.column_sums != nullptr},
-                {"block_table", args.block_table != nullptr},
-                {"first_keys", args.first_keys != nullptr},
-                {"dropout_origin", args.dropout_origin != nullptr},
-                {"key_scales", args.key_scales != nullptr},
-                {"value_scales", args.value_scales != nullptr}};
-  for (const auto& other : others)
-    if (other.given)
-      fail(HEED_STATUS_UNSUPPORTED, "args.%s is given, which is not supported over ranks",
-           other.field);
+  check_absent("cu_seqlens_q", args.cu_seqlens_q);
+  check_absent("cu_seqlens_k", args.cu_seqlens_k);
+  check_absent("score_function", args.score_function);
+  check_absent("score_user", args.score_user);
+  check_absent("weight_rows", args.weight_rows);
+  check_absent("weights", args.weights);
+  check_absent("column_sums", args.column_sums);
+  check_absent("block_table", args.block_table);
+  check_absent("first_keys", args.first_keys);
+  check_absent("dropout_origin", args.dropout_origin);
+  check_absent("key_scales", args.key_scales);
+  check_absent("value_scales", args.value_scales);
 }
 
 /// Gradients that are wanted may be NULL, others must.
 void check_gradients(const Plan& plan, const heed_attention_backward_args& args) {
   const heed_attention_backward_desc& d = plan.problem.backward;
   const std::uint32_t real = plan.problem.real();
-  const struct {
-    const char* field;
-    const void* pointer;
-    std::uint32_t dtype;
-    heed_mpi_gradients gradient;
-    const char* name;
-  } gradients[] = {
-#define GRADIENT(field, dtype, name) {"args." #field, args.field, dtype, name, #name}
-      GRADIENT(grad_query, d.grad_query.dtype, HEED_MPI_GRAD_QUERY),
-      GRADIENT(grad_key, d.grad_key.dtype, HEED_MPI_GRAD_KEY),
-      GRADIENT(grad_value, d.grad_value.dtype, HEED_MPI_GRAD_VALUE),
-      GRADIENT(grad_bias, d.grad_bias.dtype, HEED_MPI_GRAD_BIAS),
-      GRADIENT(grad_sinks, real, HEED_MPI_GRAD_SINKS),
-      GRADIENT(grad_alibi_slopes, real, HEED_MPI_GRAD_ALIBI_SLOPES),
-      GRADIENT(grad_score_weights, real, HEED_MPI_GRAD_SCORE_WEIGHTS),
-      GRADIENT(grad_scale, real, HEED_MPI_GRAD_SCALE),
-      GRADIENT(grad_temperature, real, HEED_MPI_GRAD_TEMPERATURE),
-#undef GRADIENT
-  };
-  for (const auto& g : gradients) {
-    if (g.pointer != nullptr && !plan.problem.wants(g.gradient))
-      refuse("%s is given; desc.gradients of the plan lacks %s (%d)", g.field, g.name,
-             static_cast<int>(g.gradient));
-    check_tensor(g.field, g.pointer, g.dtype, false);
-  }
+  const std::uint32_t gradients = plan.problem.gradients;
+  CHECK_PROMISED(gradients, grad_query, d.grad_query.dtype, HEED_MPI_GRAD_QUERY, false);
+  CHECK_PROMISED(gradients, grad_key, d.grad_key.dtype, HEED_MPI_GRAD_KEY, false);
+  CHECK_PROMISED(gradients, grad_value, d.grad_value.dtype, HEED_MPI_GRAD_VALUE, false);
+  CHECK_PROMISED(gradients, grad_bias, d.grad_bias.dtype, HEED_MPI_GRAD_BIAS, false);
+  CHECK_PROMISED(gradients, grad_sinks, real, HEED_MPI_GRAD_SINKS, false);
+  CHECK_PROMISED(gradients, grad_alibi_slopes, real, HEED_MPI_GRAD_ALIBI_SLOPES, false);
+  CHECK_PROMISED(gradients, grad_score_weights, real, HEED_MPI_GRAD_SCORE_WEIGHTS, false);
+  CHECK_PROMISED(gradients, grad_scale, real, HEED_MPI_GRAD_SCALE, false);
+  CHECK_PROMISED(gradients, grad_temperature, real, HEED_MPI_GRAD_TEMPERATURE, false);
 }
+#undef CHECK_PROMISED
 
 }  // namespace
 
@@ -345,9 +329,7 @@ BackwardArgs read_args(const Plan& plan, const heed_attention_backward_args* giv
                empty_of(plan.problem.desc, plan.problem.desc.query_heads, "query_heads"));
   check_tensor("args.grad_lse", args.grad_lse, plan.problem.backward.grad_lse.dtype, false);
   check_gradients(plan, args);
-  if (args.score_gradient != nullptr)
-    fail(HEED_STATUS_UNSUPPORTED,
-         "args.score_gradient is given, which is not supported over ranks");
+  check_absent("score_gradient", args.score_gradient);
   return {args, attention};
 }
 
