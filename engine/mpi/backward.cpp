@@ -26,19 +26,14 @@ heed_mpi_attention_backward_plan::heed_mpi_attention_backward_plan(
     if (exchanges_bias)
       grad_bias =
           scores_of_calls(grad_bias, problem.bias, exchange.results(nullptr)[kGradBiasResult]);
-    const Tensors gathered = shares_heads() ? exchange.inputs(nullptr) : Tensors{};
     for (heed_attention_desc& form : forms) {
       heed_attention_backward_desc backward = HEED_ATTENTION_BACKWARD_DESC_INIT;
       backward.attention = &form;
       backward.accumulate = 1;
-      backward.grad_out = problem.backward.grad_out;
-      backward.grad_lse = problem.backward.grad_lse;
-      if (shares_heads()) {
-        form.out = gathered[kOut].layout;
-        form.lse = gathered[kLse].layout;
-        backward.grad_out = gathered[kGradOut].layout;
-        backward.grad_lse = gathered[kGradLse].layout;
-      }
+      form.out = call_inputs[kOut].layout;
+      form.lse = call_inputs[kLse].layout;
+      backward.grad_out = call_inputs[kGradOut].layout;
+      backward.grad_lse = call_inputs[kGradLse].layout;
       backward.grad_bias = grad_bias;
       take_sizes(backward.grad_bias, form.bias);
       make_dense_plan(dense, backward);
@@ -52,25 +47,17 @@ void heed_mpi_attention_backward_plan::plan_workspace() {
   const auto real = static_cast<std::int64_t>(bytes_of(problem.real()));
   heed::Offsets offsets;
   const auto end = [&] {
-    return static_cast<std::size_t>(
-        offsets.end().checked("the workspace", {{"desc.query_length", d.query_length}}));
+    return offsets.end("the workspace", {{"desc.query_length", d.query_length}});
   };
-  const auto take_query = [&] {
-    const std::int64_t features = problem.wants(HEED_MPI_GRAD_QUERY) ? d.features : 0;
-    grad_query_at =
-        offsets.take(heed::Size(share.batch) * share.heads * query_rows(), features, real);
-  };
-  const auto take_bias = [&] {
-    const heed::Size rows = heed::Size(grad_bias.batch) * grad_bias.heads * grad_bias.rows;
-    const bool here = problem.wants(HEED_MPI_GRAD_BIAS) && !exchanges_bias;
-    grad_bias_at = offsets.take(here ? rows : heed::Size(0), grad_bias.keys, real);
-  };
-  const bool shares_bias = problem.everywhere() || problem.one_bias();
-  if (!problem.everywhere()) take_query();
-  if (!shares_bias) take_bias();
-  shared_begin = end();
-  if (problem.everywhere()) take_query();
-  if (shares_bias) take_bias();
+  const bool sums_bias = problem.wants(HEED_MPI_GRAD_BIAS) && !exchanges_bias;
+  const bool shares_bias = problem.everywhere() || !problem.bias.by_rows;
+  for (const bool shared : {false, true}) {  // sums of this rank's rows come first
+    if (shared) shared_begin = end();
+    if (problem.everywhere() == shared) take_results(offsets, query_rows(), results_at);
+    if (shares_bias == shared)
+      grad_bias_at = offsets.take(heed::Size(sums_bias ? grad_bias.batch : 0) * grad_bias.heads,
+                                  heed::Size(grad_bias.rows) * grad_bias.keys, real);
+  }
   const std::int64_t heads = d.query_heads;
   const Total all[] = {
       {HEED_MPI_GRAD_SINKS, &heed_attention_backward_args::grad_sinks, heads, 1},
@@ -110,7 +97,7 @@ class Backward : public Run {
  public:
   Backward(const heed_mpi_attention_backward_plan& plan, const BackwardArgs& args,
            std::byte* workspace)
-      : Run(plan, args.attention, inputs_of(plan.problem, args.attention, &args.gradients),
+      : Run(plan, args.attention, inputs_of(plan.problem, args.attention, args.gradients),
             workspace),
         own_(plan),
         gradients_(args.gradients),
@@ -120,7 +107,7 @@ class Backward : public Run {
 
  private:
   void begin() override {
-    std::fill_n(workspace_ + own_.sums_begin, own_.sums_end - own_.sums_begin, std::byte{0});
+    std::fill_n(workspace_, own_.sums_end, std::byte{0});
     std::fill_n(at({kSums, 0}), plan_.area_bytes[kSums], std::byte{0});
     if (own_.exchanges_bias)
       std::fill_n(grad_bias_.data, checked_bytes(own_.grad_bias.dtype, extent_of(own_.grad_bias)),
@@ -141,12 +128,6 @@ class Backward : public Run {
     return tensor_of(sums, own_.grad_bias).from(plan_.first_head(), 0);
   }
 
-  Tensor grad_query_of(const Slice& slice) const {
-    const SplitRows rows = {false, problem_.real(), problem_.desc.features};
-    return contiguous(rows_of(slice, workspace_ + own_.grad_query_at, rows.dtype, rows.features),
-                      rows.dtype, plan_.share.extent(rows, {slice.queries.count, 0}));
-  }
-
   void compute(const Call& call) override {
     heed_attention_args attention = arguments(call);
     heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
@@ -156,7 +137,7 @@ class Backward : public Run {
     attention.lse = inputs_[kLse].from(0, row).data;
     args.grad_out = inputs_[kGradOut].from(0, row).data;
     args.grad_lse = inputs_[kGradLse].from(0, row).data;
-    if (wants(HEED_MPI_GRAD_QUERY)) args.grad_query = grad_query_of(slice_of(call)).data;
+    if (wants(HEED_MPI_GRAD_QUERY)) args.grad_query = result_of(slice_of(call), 0, workspace_);
     const Tensors of_keys =
         plan_.share.laid_out(problem_.parcel_gradients, at(call.gradients), {0, call.keys.count});
     if (wants(HEED_MPI_GRAD_KEY)) args.grad_key = of_keys[0].data;
@@ -176,12 +157,14 @@ class Backward : public Run {
   template <class Function>
   void each_gradient(Function&& function) const {
     if (wants(HEED_MPI_GRAD_QUERY))
-      for (const Slice& slice : plan_.slices)
-        function(0, grad_query_of(slice), slice.queries.row,
-                 plan_.share.extent(problem_.results[0], {slice.queries.count, 0}));
+      for (const Slice& slice : plan_.slices) {
+        const Extent rows = result_extent(slice);
+        function(0, contiguous(result_of(slice, 0, workspace_), problem_.real(), rows),
+                 slice.queries.row, rows);
+      }
     const RowsList& list = problem_.parcel_gradients;
-    for (std::size_t i = 0; i < plan_.own_keys().size(); ++i) {
-      const Span& keys = plan_.own_keys()[i];
+    for (std::size_t i = 0; i < plan_.shard.keys.size(); ++i) {
+      const Span& keys = plan_.shard.keys[i];
       const Tensors sums =
           plan_.share.laid_out(list, at({kSums, plan_.sums_at[i]}), {0, keys.count});
       for (std::size_t t = 0; t < list.size(); ++t)

@@ -1,4 +1,4 @@
-// Ring, heads or both: the cost of each.
+// The plan chooses between ring, heads or both by the cost of each.
 #include <algorithm>
 #include <cmath>
 
@@ -7,72 +7,58 @@
 namespace heed::mpi {
 namespace {
 
-/// Of a row and one head, in bytes.
-double width(const SplitRows& rows) {
-  return static_cast<double>(bytes_of(rows.dtype)) * static_cast<double>(rows.features);
-}
-double width(const RowsList& list) {
+/// The bytes of the elements of such tensors, in the heads of a share.
+double bytes_in(const RowsList& list, const HeadShare& share, const Counts& counts) {
   double bytes = 0;
-  for (const SplitRows& rows : list) bytes += width(rows);
+  for (const SplitRows& rows : list) {
+    const Extent e = share.extent(rows, counts);
+    bytes += static_cast<double>(bytes_of(rows.dtype)) * static_cast<double>(e.batch) *
+             static_cast<double>(e.heads) * static_cast<double>(e.rows) *
+             static_cast<double>(e.features);
+  }
   return bytes;
 }
 
-/// Bytes that a rank sends to the others of its group, and gets back.
-double exchanged_bytes(const Problem& p, int rank, int head_ranks) {
-  const auto bytes = [&](const RowsList& list) {
-    double sum = 0;
-    for (const SplitRows& rows : list) {
-      const Spans& spans = (rows.of_keys ? p.keys : p.queries)[static_cast<std::size_t>(rank)];
-      const std::int64_t heads = rows.of_keys ? p.desc.key_heads : p.desc.query_heads;
-      sum += width(rows) * static_cast<double>(rows_in(spans)) *
-             static_cast<double>(rows.one_batch ? 1 : p.desc.batch) *
-             (rows.one_head ? 1 : static_cast<double>(heads) / head_ranks);
-    }
-    return sum;
-  };
-  return (head_ranks - 1) * (bytes(p.inputs) + bytes(p.results));
-}
-
 heed_mpi_choice choice_of(const Problem& p, int head_ranks) {
-  const int ranks = static_cast<int>(p.keys.size());
   heed_mpi_choice choice = HEED_MPI_CHOICE_INIT;
   choice.head_ranks = head_ranks;
   const heed_attention_desc& d = p.desc;
+  const HeadShare share = {d.batch, d.query_heads / head_ranks, d.key_heads / head_ranks};
   const double per_pair = p.flops_per_pair() / head_ranks;
-  const auto of_key_heads = [&](double bytes) {
-    return bytes * static_cast<double>(d.batch) * static_cast<double>(d.key_heads) / head_ranks;
-  };
-  const double per_row = of_key_heads(width(p.parcel));
-  const double per_row_back = of_key_heads(width(p.parcel_gradients));
+  const double per_key = bytes_in(p.parcel, share, {0, 1});
+  const double per_key_back = bytes_in(p.parcel_gradients, share, {0, 1});
   const Ring ring(p, head_ranks);
   for (int member = 0; member < ring.members(); ++member) {
     const auto m = static_cast<std::size_t>(member);
     choice.flops = std::max(choice.flops, per_pair * ring.pairs(member));
     choice.ring_bytes = std::max(
-        choice.ring_bytes, per_row * ring.rows_sent[m] + per_row_back * ring.rows_sent_back[m]);
+        choice.ring_bytes, per_key * ring.rows_sent[m] + per_key_back * ring.rows_sent_back[m]);
   }
-  for (int rank = 0; rank < ranks; ++rank)
-    choice.heads_bytes = std::max(choice.heads_bytes, exchanged_bytes(p, rank, head_ranks));
+  // A rank sends rows to the others of its group, and results come back.
+  for (std::size_t rank = 0; rank < p.keys.size(); ++rank) {
+    const Counts own = {rows_in(p.queries[rank]), rows_in(p.keys[rank])};
+    const double bytes = bytes_in(p.inputs, share, own) + bytes_in(p.results, share, own);
+    choice.heads_bytes = std::max(choice.heads_bytes, (head_ranks - 1) * bytes);
+  }
   const double intensity = p.given.flops_per_byte;
   choice.cost =
       std::max(choice.flops, intensity * choice.ring_bytes) + intensity * choice.heads_bytes;
   return choice;
 }
 
-/// Partial results alone travel to all others, or the summands of gradients of queries.
+/// Where queries are everywhere, partial results alone travel to all others, or the summands of
+/// gradients of queries.
 heed_mpi_choice everywhere_choice(const Problem& p) {
-  const heed_attention_desc& d = p.desc;
   const auto ranks = static_cast<double>(p.keys.size());
   heed_mpi_choice choice = HEED_MPI_CHOICE_INIT;
   choice.head_ranks = choice.chosen = 1;
   for (const Spans& keys : p.keys)
     choice.flops = std::max(choice.flops, pairs(p.order, p.queries.front(), keys));
   choice.flops *= p.flops_per_pair();
-  const double rows = static_cast<double>(d.batch) * static_cast<double>(d.query_heads) *
-                      static_cast<double>(d.query_length);
-  const double per_row = width(SplitRows{false, p.real(), d.value_features}) + sizeof(double);
-  choice.heads_bytes = p.gradients == 0 ? (ranks - 1) * rows * per_row
-                                        : 2 * (1 - 1 / ranks) * rows * width(p.results[0]);
+  const HeadShare all = {p.desc.batch, p.desc.query_heads, p.desc.key_heads};
+  const Counts queries = {p.desc.query_length, 0};
+  choice.heads_bytes = (p.gradients == 0 ? ranks - 1 : 2 * (1 - 1 / ranks)) *
+                       bytes_in(p.slice_results, all, queries);
   choice.cost = choice.flops + p.given.flops_per_byte * choice.heads_bytes;
   return choice;
 }

@@ -32,7 +32,7 @@ inline constexpr std::size_t kUnitBytes = 64;
 /// Throws if that is more than a message may have.
 void check_message(std::size_t bytes);
 
-/// MPI's type of rows: so many bytes, each `stride` bytes after the row before.
+/// MPI's type of rows of so many bytes, each of which begins `stride` bytes after the row before.
 class RowType {
  public:
   RowType() = default;
@@ -64,8 +64,8 @@ class Communicator {
   MPI_Datatype unit() const { return unit_.get(); }
   static int units(std::size_t bytes) { return static_cast<int>(bytes / kUnitBytes); }
 
-  /// Returns where the status is OK on all ranks. Otherwise throws the same Error on all of them,
-  /// the latest message of the lowest rank that has one.
+  /// Returns if the status is OK on all ranks. Otherwise throws the same Error on all of them: the
+  /// latest message of the lowest rank that failed.
   void agree(heed_status status) const;
 
   /// Runs function, which must not communicate, agrees on how it went, and returns its result.
@@ -116,11 +116,11 @@ Field same(const char* name, Value value) {
 void compare(const Communicator& comm, const std::function<std::vector<Field>()>& fields_of,
              const char* of = "desc");
 
-/// The same of a list, which all ranks have as long.
+/// Compares a list likewise, which is as long on all ranks.
 void compare(const Communicator& comm, const char* field, const std::int32_t* own,
              std::int64_t count);
 
-/// The same of the arguments that dropout's mask follows from, where there is dropout.
+/// Compares the arguments that dropout's mask follows from, where there is dropout.
 template <class Args>
 void compare_seeds(const Communicator& comm, double dropout, const Args& args) {
   if (dropout == 0) return;
@@ -147,7 +147,7 @@ class Requests {
               &requests_[count_++]);
   }
 
-  /// A multiple of kUnitBytes.
+  /// The bytes of these two are a multiple of kUnitBytes.
   void receive(void* to, std::size_t bytes, int rank, int tag) {
     receive(to, bytes / kUnitBytes, comm_.unit(), rank, tag);
   }
@@ -173,11 +173,12 @@ class Requests {
   int count_ = 0;
 };
 
-/// Items for, or from, every rank.
+/// Lists of items, one for, or from, every rank.
 template <class T>
 using ByRank = std::vector<std::vector<T>>;
 
-/// The items that the ranks have for this one. Collective. Throws the same Error on all ranks.
+/// Sends every rank its list, and returns the lists that arrive. Collective. Throws the same Error
+/// on all ranks.
 template <class T>
 ByRank<T> exchange_lists(const Communicator& comm, const ByRank<T>& sent) {
   constexpr int kTag = 0;

@@ -166,7 +166,6 @@ void fill_defaults(Problem& p) {
   if (d.key_heads == 0) d.key_heads = d.query_heads;
   if (d.value_features == 0) d.value_features = d.features;
   if (p.given.flops_per_byte == 0) p.given.flops_per_byte = 160;
-  p.float64 = d.query.dtype == HEED_DTYPE_F64;
   heed_attention_backward_desc& g = p.backward;
   for (heed_score_layout* scores : {&d.bias, &g.grad_bias})
     if (scores->dtype == HEED_DTYPE_DEFAULT) scores->dtype = p.real();

@@ -25,7 +25,7 @@ inline std::size_t checked_bytes(std::uint32_t dtype, const Extent& e) {
           .checked("a message", {{"desc.batch", e.batch}, {"heads", e.heads}, {"rows", e.rows}}));
 }
 
-/// The heads that a rank computes.
+/// The sequences and heads that a rank computes.
 struct HeadShare {
   std::int64_t batch, heads, key_heads;
 
@@ -34,7 +34,8 @@ struct HeadShare {
     return {rows.one_batch ? 1 : batch, rows.one_head ? 1 : own_heads,
             rows.of_keys ? counts.keys : counts.queries, rows.features};
   }
-  /// Tensors of such rows one after the other from `at` on, each from a multiple of kUnitBytes on.
+  /// Lays tensors of such rows one after the other, from `at` on; each begins at a multiple of
+  /// kUnitBytes.
   Tensors laid_out(const RowsList& list, std::byte* at, const Counts& counts) const {
     Tensors tensors = {};
     for (std::size_t t = 0; t < list.size(); ++t) {
@@ -44,8 +45,7 @@ struct HeadShare {
     }
     return tensors;
   }
-
-  /// All of their bytes.
+  /// The bytes that laid_out() takes.
   std::size_t bytes(const RowsList& list, const Counts& counts) const {
     std::size_t bytes = 0;
     for (const SplitRows& rows : list) bytes += checked_bytes(rows.dtype, extent(rows, counts));
@@ -53,13 +53,13 @@ struct HeadShare {
   }
 };
 
-/// Among Problem::results.
+/// The place of the bias's gradient among Problem::results.
 constexpr std::size_t kGradBiasResult = 3;
 
 class Exchange {
  public:
   Exchange() = default;
-  /// Of the group of `rank`: so many ranks from a multiple of their number on.
+  /// The group of `rank` has so many ranks and begins with a multiple of that.
   Exchange(const Problem& p, const HeadShare& share, int rank, int head_ranks)
       : share_(share),
         inputs_(p.inputs),
@@ -80,31 +80,26 @@ class Exchange {
       results += back;
     }
     const auto ranks = static_cast<std::size_t>(head_ranks);
+    sent_bytes = (ranks - 1) * bytes_of(inputs_, own()) + results - bytes_of(results_, own());
     Offsets offsets;
     send_ = offsets.take_bytes(std::max(ranks * bytes_of(inputs_, own()), results));
     receive_ = offsets.take_bytes(std::max(inputs, ranks * bytes_of(results_, own())));
     inputs_at_ = offsets.take_bytes(bytes_of(inputs_, group_));
     results_at_ = offsets.take_bytes(bytes_of(results_, group_));
-    bytes_ = offsets.end("the workspace", {{"desc.query_length", own().counts().queries}});
+    workspace_bytes = offsets.end("the workspace", {{"desc.query_length", own().counts().queries}});
   }
 
-  std::size_t workspace_bytes() const { return bytes_; }
+  std::size_t workspace_bytes = 0;
+  std::size_t sent_bytes = 0;  ///< to the other ranks, in a run
   std::size_t messages() const { return 2 * peers_.size(); }
-  /// Bytes that this rank sends the others in a run.
-  double sent_bytes() const {
-    std::size_t bytes = 0;
-    for (std::size_t i = 0; i < peers_.size(); ++i)
-      if (i != place_) bytes += bytes_of(inputs_, own()) + bytes_of(results_, peers_[i]);
-    return static_cast<double>(bytes);
-  }
 
-  /// All rows of the group, in the workspace.
+  /// Where all rows of the group lie in the workspace.
   Tensors inputs(std::byte* workspace) const {
     return share_.laid_out(inputs_, after(workspace, inputs_at_), group_.counts());
   }
-  /// Sends the caller's rows, zeros where there is no tensor. All rows of the
-  /// group come back, and lie in the workspace. Masks and biases that repeat over all queries do
-  /// not travel: they are the caller's, from this rank's heads on.
+  /// Sends the caller's rows, zeros where there is no tensor, and returns all rows of the group,
+  /// in the workspace. Masks and biases that repeat over all queries do not travel: they stay the
+  /// caller's, from this rank's heads on.
   Tensors gather(Requests& requests, const Tensors& from, std::byte* workspace) const {
     each_share(inputs_, workspace + send_,
                [&](std::size_t t, const Tensor& share, std::int64_t head, const Extent& extent) {
@@ -125,7 +120,7 @@ class Exchange {
   Tensors results(std::byte* workspace) const {
     return share_.laid_out(results_, after(workspace, results_at_), group_.counts());
   }
-  /// Sends the others' rows of results().
+  /// Sends the others their rows of results().
   void scatter(Requests& requests, std::byte* workspace) const {
     place_rows(results_, workspace + send_, results(workspace), false);
     all_to_all(requests, workspace, results_, false);
@@ -191,8 +186,8 @@ class Exchange {
     }
   }
 
-  /// One message to each peer, its own too, and one from each, in the order of peers: of own rows
-  /// to all, or of theirs back to each.
+  /// Sends one message to each peer, this rank too, and receives one from each, in the order of
+  /// peers: own rows go to all, or theirs back to each.
   void all_to_all(Requests& requests, std::byte* workspace, const RowsList& list,
                   bool to_all) const {
     std::byte* received = workspace + receive_;
@@ -213,7 +208,7 @@ class Exchange {
   std::size_t place_ = 0;
   std::vector<Shard> peers_;
   Shard group_ = {};
-  std::size_t send_ = 0, receive_ = 0, inputs_at_ = 0, results_at_ = 0, bytes_ = 0;
+  std::size_t send_ = 0, receive_ = 0, inputs_at_ = 0, results_at_ = 0;
 };
 
 }  // namespace heed::mpi

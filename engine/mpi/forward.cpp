@@ -14,30 +14,19 @@ heed_mpi_attention_plan::heed_mpi_attention_plan(MPI_Comm parent, const heed_con
       form.lse = unset_layout(HEED_DTYPE_F64);
       make_dense_plan(dense, form);
     }
-    plan_workspace();
+    std::int64_t most = 0;
+    for (const Slice& slice : slices) most = std::max(most, slice.queries.count);
+    heed::Offsets offsets;
+    take_results(offsets, query_rows(), results_at);
+    merged_bytes = offsets.end("the workspace", {{"desc.query_length", problem.desc.query_length}});
+    if (problem.everywhere()) check_message(merged_bytes);
+    take_results(offsets, most, partial_at);
+    const std::int64_t gathered = problem.everywhere() ? comm.size() : 0;
+    gathered_at = offsets.take(gathered, static_cast<std::int64_t>(merged_bytes), 1);
+    pointers_at = offsets.take(2 * std::max<std::int64_t>(gathered, 1), 1, sizeof(void*));
+    lay_out(offsets);
+    if (problem.everywhere()) sent_bytes += static_cast<double>(merged_bytes) * (comm.size() - 1);
   });
-}
-
-void heed_mpi_attention_plan::plan_workspace() {
-  const heed_attention_desc& d = problem.desc;
-  std::int64_t most = 0;
-  for (const Slice& slice : slices) most = std::max(most, slice.queries.count);
-  heed::Offsets offsets;
-  const heed::Size problems = heed::Size(share.batch) * share.heads;
-  const auto real = static_cast<std::int64_t>(bytes_of(problem.real()));
-  const std::int64_t wide = static_cast<std::int64_t>(sizeof(double));
-  out_at = offsets.take(problems * query_rows(), d.value_features, real);
-  lse_at = offsets.take(problems * query_rows(), 1, wide);
-  merged_bytes = static_cast<std::size_t>(
-      offsets.end().checked("the workspace", {{"desc.query_length", d.query_length}}));
-  if (problem.everywhere()) check_message(merged_bytes);
-  partial_out_at = offsets.take(problems * most, d.value_features, real);
-  partial_lse_at = offsets.take(problems * most, 1, wide);
-  const std::int64_t gathered = problem.everywhere() ? comm.size() : 0;
-  gathered_at = offsets.take(gathered, static_cast<std::int64_t>(merged_bytes), 1);
-  pointers_at = offsets.take(2 * std::max<std::int64_t>(gathered, 1), 1, sizeof(void*));
-  lay_out(offsets);
-  if (problem.everywhere()) sent_bytes += static_cast<double>(merged_bytes) * (comm.size() - 1);
 }
 
 namespace heed::mpi {
@@ -47,24 +36,16 @@ class Forward : public Run {
  public:
   Forward(const heed_mpi_attention_plan& plan, const heed_attention_args& args,
           std::byte* workspace)
-      : Run(plan, args, inputs_of(plan.problem, args, nullptr), workspace), own_(plan) {}
+      : Run(plan, args, inputs_of(plan.problem, args, {}), workspace), own_(plan) {}
 
  private:
-  /// Results of a slice, among this rank's or another's, which begin at `results`.
-  std::byte* out_of(const Slice& slice, std::byte* results) const {
-    return rows_of(slice, results + own_.out_at, problem_.real(), problem_.desc.value_features);
-  }
-  std::byte* lse_of(const Slice& slice, std::byte* results) const {
-    return rows_of(slice, results + own_.lse_at, HEED_DTYPE_F64, 1);
-  }
-
   void compute(const Call& call) override {
     const Slice& slice = slice_of(call);
     heed_attention_args args = arguments(call);
-    std::byte* const out = out_of(slice, workspace_);
-    std::byte* const lse = lse_of(slice, workspace_);
-    args.out = call.first ? out : workspace_ + own_.partial_out_at;
-    args.lse = call.first ? lse : workspace_ + own_.partial_lse_at;
+    std::byte* const out = result_of(slice, 0, workspace_);
+    std::byte* const lse = result_of(slice, 1, workspace_);
+    args.out = call.first ? out : workspace_ + own_.partial_at[0];
+    args.lse = call.first ? lse : workspace_ + own_.partial_at[1];
     check(heed_attention_plan_run(own_.dense[call.form].get(), &args, workspace_ + plan_.dense_at,
                                   plan_.dense_bytes));
     if (call.first) return;
@@ -74,14 +55,12 @@ class Forward : public Run {
           {lse, unset_layout(HEED_DTYPE_F64)});
   }
 
-  /// Partial results of a slice, which lie side by side.
+  /// Merges partial results of a slice, which lie side by side.
   void merge(const Slice& slice, std::size_t count, const void* const* outs,
              const void* const* lses, const Tensor& out, const Tensor& lse) const {
     if (plan_.problems() == 0) return;
-    const SplitRows rows = {false, problem_.real(), problem_.desc.value_features};
-    mpi::merge(*plan_.context, plan_.share.extent(rows, {slice.queries.count, 0}),
-               unset_layout(problem_.real()), unset_layout(HEED_DTYPE_F64), count, outs, lses, out,
-               lse);
+    mpi::merge(*plan_.context, result_extent(slice), unset_layout(problem_.real()),
+               unset_layout(HEED_DTYPE_F64), count, outs, lses, out, lse);
   }
 
   void lay_out(const Tensors& group) override { write(group); }
@@ -95,28 +74,29 @@ class Forward : public Run {
       write(to);
   }
 
-  /// The results of all slices, converted: merged, where all ranks have results of the same rows.
+  /// Converts the results of all slices, and merges them where all ranks have results of the same
+  /// rows.
   void write(const Tensors& to) const {
     const bool gathered = problem_.everywhere();
     const std::size_t ranks = gathered ? static_cast<std::size_t>(plan_.comm.size()) : 1;
-    std::byte* const first = gathered ? workspace_ + own_.gathered_at - own_.out_at : workspace_;
+    std::byte* const first = workspace_ + (gathered ? own_.gathered_at - own_.results_at[0] : 0);
     auto** const outs = reinterpret_cast<const void**>(workspace_ + own_.pointers_at);
     const void** const lses = outs + ranks;
     for (const Slice& slice : plan_.slices) {
       for (std::size_t i = 0; i < ranks; ++i) {
-        outs[i] = out_of(slice, first + i * own_.merged_bytes);
-        lses[i] = lse_of(slice, first + i * own_.merged_bytes);
+        outs[i] = result_of(slice, 0, first + i * own_.merged_bytes);
+        lses[i] = result_of(slice, 1, first + i * own_.merged_bytes);
       }
       merge(slice, ranks, outs, lses, to[0].from(0, slice.queries.row),
             to[1].from(0, slice.queries.row));
     }
   }
 
-  /// Of queries that are everywhere, the results of all ranks, one rank's after the other's.
+  /// Gathers the results of all ranks, one rank's after the other's, where queries are everywhere.
   void combine() override {
     if (!problem_.everywhere()) return;
     const int units = Communicator::units(own_.merged_bytes);
-    HEED_CALL(MPI_Allgather, workspace_ + own_.out_at, units, plan_.comm.unit(),
+    HEED_CALL(MPI_Allgather, workspace_ + own_.results_at[0], units, plan_.comm.unit(),
               workspace_ + own_.gathered_at, units, plan_.comm.unit(), plan_.comm.get());
   }
 

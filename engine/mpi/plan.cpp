@@ -5,8 +5,9 @@
 namespace heed::mpi {
 namespace {
 
-/// Query rows between two looks for messages, at most: enough of all heads together for many
-/// threads to share, and few for MPI to look often. Not more for more threads: bits would change.
+/// At most so many query rows come between two looks for messages: enough of all heads together for
+/// many threads to share, and few enough for MPI to look often. More threads do not make them more:
+/// bits would change.
 std::int64_t slice_rows(std::int64_t problems) {
   return std::clamp<std::int64_t>(8192 / problems, 128, 1024);
 }
@@ -25,12 +26,14 @@ void Plan::plan() {
   share = {problem.desc.batch, problem.desc.query_heads / head_ranks,
            problem.desc.key_heads / head_ranks};
   if (shares_heads()) exchange = Exchange(problem, share, comm.rank(), head_ranks);
+  call_inputs = shares_heads() ? exchange.inputs(nullptr) : inputs_of(problem, {}, {});
   const Ring ring(problem, head_ranks);
-  own_ = ring.shard(member());
+  shard = ring.shard(member());
   plan_slices();
   std::size_t sums = 0;
-  for (const Span& keys : own_.keys) {
+  for (const Span& keys : shard.keys) {
     sums_at.push_back(sums);
+    packed_at.push_back(SIZE_MAX);
     sums += share.bytes(problem.parcel_gradients, {0, keys.count});
   }
   need(kSums, sums);
@@ -44,16 +47,11 @@ heed_score_layout Plan::scores_of_calls(heed_score_layout own, const WholeScores
   if (own.heads > 1) own.heads = share.heads;
   if (!shares_heads() || !whole.by_rows) return own;
   const heed_layout& l = gathered.layout;
-  return {own.dtype,
-          HEED_STRIDES_EXPLICIT,
-          whole.batch,
-          whole.heads == 1 ? 1 : share.heads,
-          rows_in(own_.queries),
-          whole.keys,
-          l.stride_batch,
-          l.stride_head,
-          l.stride_row,
-          l.stride_feature};
+  return {own.dtype,      HEED_STRIDES_EXPLICIT,
+          whole.batch,    whole.heads == 1 ? 1 : share.heads,
+          query_rows(),   whole.keys,
+          l.stride_batch, l.stride_head,
+          l.stride_row,   l.stride_feature};
 }
 
 const char* Plan::strategy() const {
@@ -64,7 +62,7 @@ const char* Plan::strategy() const {
 
 void Plan::plan_slices() {
   if (problems() == 0) return;
-  for (const Span& span : own_.queries) {
+  for (const Span& span : shard.queries) {
     const std::int64_t count = ceil_div(span.count, slice_rows(problems()));
     for (std::int64_t i = 0; i < count; ++i) {  // as long as each other, or a row longer
       const std::int64_t begin = span.count * i / count;
@@ -74,7 +72,7 @@ void Plan::plan_slices() {
   }
 }
 
-/// The calls of all slices with such keys.
+/// Adds the calls of all slices with such keys.
 void Plan::add_calls(Round& round, const Call& with) {
   for (std::size_t i = 0; i < slices.size(); ++i) {
     Slice& slice = slices[i];
@@ -90,8 +88,8 @@ void Plan::add_calls(Round& round, const Call& with) {
 }
 
 void Plan::add_own_calls(Round& round) {
-  for (std::size_t i = 0; i < own_.keys.size(); ++i)
-    add_calls(round, {0, 0, own_.keys[i], {}, {kSums, sums_at[i]}, true, false});
+  for (std::size_t i = 0; i < shard.keys.size(); ++i)
+    add_calls(round, {0, 0, shard.keys[i], {}, {kSums, sums_at[i]}, true, false});
 }
 
 std::size_t Plan::form_of(const Span& queries, const Span& keys, bool own) {
@@ -108,19 +106,12 @@ std::size_t Plan::form_of(const Span& queries, const Span& keys, bool own) {
   d.key_heads = share.key_heads;
   d.query_length = queries.count;
   d.key_length = keys.count;
-  const Tensors gathered = shares_heads() ? exchange.inputs(nullptr) : Tensors{};
-  if (shares_heads()) {
-    d.query = gathered[kQuery].layout;
-    d.key = gathered[kKey].layout;
-    d.value = gathered[kValue].layout;
-  }
-  d.mask = scores_of_calls(d.mask, problem.mask, gathered[kMask]);
-  d.bias = scores_of_calls(d.bias, problem.bias, gathered[kBias]);
-  if (!own) {
-    const Tensors travelled = share.laid_out(problem.parcel, nullptr, {0, keys.count});
-    d.key = travelled[0].layout;
-    d.value = travelled[1].layout;
-  }
+  const Tensors parcel = share.laid_out(problem.parcel, nullptr, {0, keys.count});
+  d.query = call_inputs[kQuery].layout;
+  d.key = own ? call_inputs[kKey].layout : parcel[0].layout;
+  d.value = own ? call_inputs[kValue].layout : parcel[1].layout;
+  d.mask = scores_of_calls(d.mask, problem.mask, call_inputs[kMask]);
+  d.bias = scores_of_calls(d.bias, problem.bias, call_inputs[kBias]);
   for (heed_score_layout* layout : {&d.mask, &d.bias}) {
     if (layout->rows > 1) layout->rows = queries.count;
     if (layout->keys > 1) layout->keys = keys.count;
@@ -144,7 +135,6 @@ std::size_t Plan::form_of(const Span& queries, const Span& keys, bool own) {
 
 void Plan::plan_rounds(const Ring& ring) {
   rounds.resize(static_cast<std::size_t>(ring.rounds()) + 1);  // gradients of the last come back
-  std::vector<std::size_t> at(own_.keys.size(), SIZE_MAX);     // of own parcels
   for (int r = 0; r < ring.rounds(); ++r) {
     const auto n = static_cast<std::size_t>(r);
     Round& round = rounds[n];
@@ -155,15 +145,15 @@ void Plan::plan_rounds(const Ring& ring) {
       if (bytes == 0) continue;
       check_message(bytes);
       const auto span = static_cast<std::size_t>(held.parcel->span);
-      const bool again = n == 0 && !held.up && at[span] != SIZE_MAX;  // goes both ways
-      const Bytes place = {area_of(kKeys, n), again ? at[span] : end};
+      const bool again = n == 0 && packed_at[span] != SIZE_MAX;  // goes both ways
+      const Bytes place = {area_of(kKeys, n), again ? packed_at[span] : end};
       const bool travels = n > 0 || held.next >= 0;
       if (travels && !again) end += bytes;
-      if (n == 0 && travels && !again) packed.push_back({keys, at[span] = place.offset});
+      if (n == 0 && travels) packed_at[span] = place.offset;
       const int tag = tag_of(held.parcel->span, held.up, false);
       if (n > 0)
         rounds[n - 1].receives.push_back(
-            {rank_of(held.up ? ring.below(member()) : ring.above(member())), tag, place, bytes});
+            {rank_of(ring.away(member(), held.up ? -1 : 1)), tag, place, bytes});
       if (held.next >= 0) {
         round.sends.push_back({rank_of(held.next), tag, place, bytes});
         sent_bytes += static_cast<double>(bytes);
@@ -217,6 +207,14 @@ void Plan::plan_unattended() {
   }
 }
 
+void Plan::take_results(Offsets& offsets, std::int64_t rows, std::size_t (&at)[2]) const {
+  for (std::size_t t = 0; t < problem.slice_results.size(); ++t) {
+    const SplitRows& result = problem.slice_results[t];
+    at[t] = offsets.take(Size(share.batch) * share.heads * rows, result.features,
+                         static_cast<std::int64_t>(bytes_of(result.dtype)));
+  }
+}
+
 void Plan::lay_out(Offsets& offsets) {
   const heed_attention_desc& d = problem.desc;
   std::size_t messages = exchange.messages();
@@ -228,12 +226,12 @@ void Plan::lay_out(Offsets& offsets) {
   lengths_at = offsets.take(d.batch, 1, sizeof(std::int32_t));
   origin_at = offsets.take(d.dropout == 0 ? 0 : 4, 1, sizeof(std::int64_t));
   requests_at = offsets.take(static_cast<std::int64_t>(messages), 1, sizeof(MPI_Request));
-  exchange_at = offsets.take_bytes(exchange.workspace_bytes());
+  exchange_at = offsets.take_bytes(exchange.workspace_bytes);
   workspace_bytes = offsets.end("the workspace", {{"desc.batch", d.batch},
                                                   {"desc.query_heads", d.query_heads},
                                                   {"desc.query_length", d.query_length},
                                                   {"desc.key_length", d.key_length}});
-  sent_bytes += exchange.sent_bytes();
+  sent_bytes += static_cast<double>(exchange.sent_bytes);
 }
 
 }  // namespace heed::mpi

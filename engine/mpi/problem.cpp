@@ -168,6 +168,7 @@ void list_tensors(Problem& p) {
   p.parcel = {p.inputs[kKey], p.inputs[kValue]};
   if (p.gradients == 0) {
     p.results = {{false, d.out.dtype, d.value_features}, {false, HEED_DTYPE_F64, 1}};
+    p.slice_results = {{false, p.real(), d.value_features}, p.results[1]};
     return;
   }
   p.inputs.insert(p.inputs.end(), {{false, d.out.dtype, d.value_features},
@@ -179,9 +180,8 @@ void list_tensors(Problem& p) {
   };
   p.parcel_gradients = {{true, p.real(), wanted(HEED_MPI_GRAD_KEY, d.features)},
                         {true, p.real(), wanted(HEED_MPI_GRAD_VALUE, d.value_features)}};
-  p.results = {{false, p.real(), wanted(HEED_MPI_GRAD_QUERY, d.features)},
-               p.parcel_gradients[0],
-               p.parcel_gradients[1]};
+  p.slice_results = {{false, p.real(), wanted(HEED_MPI_GRAD_QUERY, d.features)}};
+  p.results = {p.slice_results[0], p.parcel_gradients[0], p.parcel_gradients[1]};
   if (p.wants(HEED_MPI_GRAD_BIAS)) p.results.push_back(rows_of(p.bias, p.real()));
 }
 
@@ -201,15 +201,15 @@ void complete(Problem& p, const Communicator& comm, const heed_context& context)
     compare(comm, "cu_seqlens_k", p.given.cu_seqlens_k, p.given.sequences + 1);
   }
   unite_scores(comm, p);
-  p.keys = gather_spans(comm, p.given.placement, {"key", p.desc.key_length, p.given.key_positions});
+  p.keys = gather_spans(comm, p.given.placement, "key", p.desc.key_length, p.given.key_positions);
   if (p.everywhere()) {
     p.queries = comm.agreed([&] {
       return std::vector<Spans>(p.keys.size(), {{0, p.desc.query_length, 0}});
     });
     p.total_queries = p.desc.query_length;
   } else {
-    p.queries = gather_spans(comm, p.given.placement,
-                             {"query", p.desc.query_length, p.given.query_positions});
+    p.queries = gather_spans(comm, p.given.placement, "query", p.desc.query_length,
+                             p.given.query_positions);
     for (const Spans& spans : p.queries) p.total_queries += rows_in(spans);
   }
   for (const Spans& spans : p.keys) p.total_keys += rows_in(spans);
@@ -231,17 +231,16 @@ void complete(Problem& p, const Communicator& comm, const heed_context& context)
 }
 
 Tensors inputs_of(const Problem& p, const heed_attention_args& args,
-                  const heed_attention_backward_args* backward) {
+                  const heed_attention_backward_args& backward) {
   Tensors inputs = {tensor_of(args.query, p.desc.query), tensor_of(args.key, p.desc.key),
                     tensor_of(args.value, p.desc.value)};
   inputs[kMask] = tensor_of(args.mask, p.desc.mask);
   inputs[kMask].layout.dtype = HEED_DTYPE_I8;
   inputs[kBias] = tensor_of(args.bias, p.desc.bias);
-  if (backward == nullptr) return inputs;
   inputs[kOut] = tensor_of(args.out, p.desc.out);
   inputs[kLse] = tensor_of(args.lse, p.desc.lse);
-  inputs[kGradOut] = tensor_of(backward->grad_out, p.backward.grad_out);
-  inputs[kGradLse] = tensor_of(backward->grad_lse, p.backward.grad_lse);
+  inputs[kGradOut] = tensor_of(backward.grad_out, p.backward.grad_out);
+  inputs[kGradLse] = tensor_of(backward.grad_lse, p.backward.grad_lse);
   return inputs;
 }
 

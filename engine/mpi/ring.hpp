@@ -27,7 +27,7 @@ struct Held {
 
 class Ring {
  public:
-  /// Of groups of so many ranks that share heads.
+  /// Members are groups of so many ranks that share heads.
   Ring(const Problem& p, int head_ranks) : order_(p.order) {
     for (int first = 0; first < static_cast<int>(p.keys.size()); first += head_ranks)
       shards_.push_back(
@@ -58,16 +58,12 @@ class Ring {
     std::vector<Held> held;
     for (const Parcel& parcel : parcels(away(member, -round)))
       if (parcel.up >= round)
-        held.push_back({&parcel, true, parcel.up > round ? above(member) : -1});
+        held.push_back({&parcel, true, parcel.up > round ? away(member, 1) : -1});
     for (const Parcel& parcel : parcels(away(member, round)))
       if (parcel.down >= std::max(round, 1))
-        held.push_back({&parcel, false, parcel.down > round ? below(member) : -1});
+        held.push_back({&parcel, false, parcel.down > round ? away(member, -1) : -1});
     return held;
   }
-
-  /// The member above or below.
-  int above(int member) const { return member + 1 == members() ? 0 : member + 1; }
-  int below(int member) const { return member == 0 ? members() - 1 : member - 1; }
 
   /// Whether any query of a member attends any of these keys. Of spans in their sequence that reach
   /// up to them, the first is the one that may reach down to them.
@@ -81,7 +77,7 @@ class Ring {
     return first != queries.end() && order_.attends_any(*first, keys);
   }
 
-  /// A member's keys, by span.
+  /// The parcels that begin at a member, one for each span of its keys.
   const std::vector<Parcel>& parcels(int member) const {
     return parcels_[static_cast<std::size_t>(member)];
   }
@@ -90,11 +86,11 @@ class Ring {
     return ((member + distance) % members() + members()) % members();
   }
 
-  /// Pairs that a member computes.
+  /// How many pairs a member computes.
   double pairs(int member) const { return mpi::pairs(order_, shard(member).queries, all_keys_); }
 
-  /// By member: rows of keys that it sends, its own and others'; and rows of others' keys that it
-  /// attends, and has gradients of.
+  /// By member: how many rows of keys it sends, its own and others'; and how many of others' it
+  /// attends, whose gradients it sends back.
   std::vector<double> rows_sent, rows_sent_back;
 
  private:
@@ -115,9 +111,9 @@ class Ring {
     for (const int distance : needed) count(rows_sent_back, distance);
   }
 
-  /// The shortest way past all members that need a parcel, so many up and so many down; of ways
-  /// that are equally long the one that goes up furthest. `needed` has their distances upwards, in
-  /// order.
+  /// Finds the shortest way past all members that need a parcel, so many up and so many down; of
+  /// ways that are equally long it takes the one that goes up furthest. `needed` has the distances
+  /// of these members upwards, in order.
   static void route(const std::vector<int>& needed, int members, Parcel& parcel) {
     int best = members;
     for (std::size_t i = needed.size() + 1; i-- > 0;) {

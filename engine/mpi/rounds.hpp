@@ -53,14 +53,14 @@ class Run : protected RankRun {
 
   virtual void begin() {}
   virtual void compute(const Call& call) = 0;
-  /// Where ranks share heads: this rank's results, to their places among the group's, which go to
-  /// the ranks whose rows they are.
+  /// Copies this rank's results to their places among the group's, where ranks share heads; from
+  /// there they go to the ranks whose rows they are.
   virtual void lay_out(const Tensors& group) = 0;
-  /// Collective: results that all ranks have together.
+  /// Combines the results that all ranks have in common. Collective.
   virtual void combine() = 0;
   virtual void write() = 0;
 
-  /// The rows of these that ranks with other heads have sent, to where the caller wants them.
+  /// Writes the rows that ranks with other heads have sent to where the caller wants them.
   void write_exchanged(const Writer& writer, const Tensors& to) const {
     plan_.exchange.each_result(exchange_memory(), [&](std::size_t t, const Tensor& result,
                                                       std::int64_t head, const Extent& extent) {
@@ -74,14 +74,19 @@ class Run : protected RankRun {
   }
   const Slice& slice_of(const Call& call) const { return plan_.slices[call.slice]; }
 
-  /// Values of a slice's rows, in a buffer that begins with the rows of the slices before.
-  std::byte* rows_of(const Slice& slice, std::byte* buffer, std::uint32_t dtype,
-                     std::int64_t features) const {
-    const std::int64_t before = plan_.problems() * slice.queries.row * features;
-    return buffer + static_cast<std::size_t>(before) * bytes_of(dtype);
+  /// Result t of a slice, among this rank's or another's, which lie as in `workspace`.
+  std::byte* result_of(const Slice& slice, std::size_t t, std::byte* workspace) const {
+    const SplitRows& rows = problem_.slice_results[t];
+    const std::int64_t before = plan_.problems() * slice.queries.row * rows.features;
+    return workspace + plan_.results_at[t] +
+           static_cast<std::size_t>(before) * bytes_of(rows.dtype);
+  }
+  /// How far the first result of a slice extends.
+  Extent result_extent(const Slice& slice) const {
+    return plan_.share.extent(problem_.slice_results[0], {slice.queries.count, 0});
   }
 
-  /// Values per head, from this rank's first head on.
+  /// Skips the values of heads before this rank's first.
   std::byte* heads_of(const void* values, std::int64_t of_head = 1) const {
     return after(
         static_cast<std::byte*>(const_cast<void*>(values)),
@@ -155,16 +160,17 @@ class Run : protected RankRun {
 
   void pack() const {
     const RowsList& list = problem_.parcel;
-    for (const Packed& packed : plan_.packed) {
-      const Counts rows = {0, packed.keys.count};
-      const Tensors parcel = plan_.share.laid_out(list, at({kKeys, packed.offset}), rows);
+    for (std::size_t i = 0; i < plan_.packed_at.size(); ++i) {
+      if (plan_.packed_at[i] == SIZE_MAX) continue;
+      const Span& keys = plan_.shard.keys[i];
+      const Counts rows = {0, keys.count};
+      const Tensors parcel = plan_.share.laid_out(list, at({kKeys, plan_.packed_at[i]}), rows);
       for (std::size_t t = 0; t < list.size(); ++t)
-        copy(inputs_[kKey + t].from(0, packed.keys.row), parcel[t],
-             plan_.share.extent(list[t], rows));
+        copy(inputs_[kKey + t].from(0, keys.row), parcel[t], plan_.share.extent(list[t], rows));
     }
   }
 
-  /// The place of the first pair of a call in the whole, by which dropout goes.
+  /// Where the first pair of a call stands in the whole: dropout goes by that.
   const std::int64_t* origin_of(const Call& call) const {
     if (problem_.desc.dropout == 0 || call.keys.count == 0) return nullptr;
     auto* const origin = reinterpret_cast<std::int64_t*>(workspace_ + plan_.origin_at);

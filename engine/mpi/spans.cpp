@@ -5,7 +5,7 @@
 namespace heed::mpi {
 namespace {
 
-/// Of rows i < n and keys j < m, the pairs with j < i + d.
+/// Counts the pairs with j < i + d among rows i < n and keys j < m.
 double pairs_below(std::int64_t n, std::int64_t m, std::int64_t d) {
   const std::int64_t none = std::clamp<std::int64_t>(-d, 0, n);      // rows before this: no key
   const std::int64_t whole = std::clamp<std::int64_t>(m - d, 0, n);  // rows from this on: all keys
@@ -14,18 +14,18 @@ double pairs_below(std::int64_t n, std::int64_t m, std::int64_t d) {
          static_cast<double>(n - whole) * static_cast<double>(m);
 }
 
-/// Rows next to each other at positions next to each other are a span.
-Spans spans_of(const OwnRows& own) {
+/// Joins rows next to each other at positions next to each other to a span.
+Spans spans_of(const char* name, std::int64_t length, const std::int64_t* positions) {
   Spans spans;
-  for (std::int64_t row = 0; row < own.length; ++row) {
-    const std::int64_t position = own.positions[row];
+  for (std::int64_t row = 0; row < length; ++row) {
+    const std::int64_t position = positions[row];
     if (!spans.empty() && spans.back().end() == position) {
       ++spans.back().count;
     } else if (spans.size() == kMostSpans) {
       fail(HEED_STATUS_UNSUPPORTED,
            "desc.%s_positions has a gap or a jump before row %lld; a shard may have %zu spans of "
            "consecutive positions, and this would be one more",
-           own.name, lld(row), kMostSpans);
+           name, lld(row), kMostSpans);
     } else {
       spans.push_back({position, 1, row});
     }
@@ -33,7 +33,7 @@ Spans spans_of(const OwnRows& own) {
   return spans;
 }
 
-/// Lengths of all ranks laid out in the order of positions.
+/// Lays the rows of all ranks, so many of each, out in the order of positions.
 std::vector<Spans> spans_in_order(const std::vector<std::int64_t>& lengths, bool zigzag) {
   std::vector<Spans> all(lengths.size());
   std::int64_t position = 0;
@@ -145,17 +145,18 @@ void place(std::uint32_t placement, std::int64_t length, int ranks, int rank, he
   rows[1] = placement == HEED_MPI_ZIGZAG ? chunk(chunks - 1 - rank) : heed_mpi_rows{0, 0};
 }
 
-std::vector<Spans> gather_spans(const Communicator& comm, std::uint32_t placement,
-                                const OwnRows& own) {
+std::vector<Spans> gather_spans(const Communicator& comm, std::uint32_t placement, const char* name,
+                                std::int64_t length, const std::int64_t* positions) {
   const auto ranks = static_cast<std::size_t>(comm.size());
   if (placement == HEED_MPI_POSITIONS) {
-    std::vector<Spans> all = comm.agreed([&] { return std::vector<Spans>(ranks, spans_of(own)); });
+    std::vector<Spans> all =
+        comm.agreed([&] { return std::vector<Spans>(ranks, spans_of(name, length, positions)); });
     all = exchange_lists(comm, all);
-    comm.agreed([&] { check_cover(all, own.name); });
+    comm.agreed([&] { check_cover(all, name); });
     return all;
   }
   auto lengths = comm.agreed([&] { return std::vector<std::int64_t>(ranks); });
-  HEED_CALL(MPI_Allgather, &own.length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm.get());
+  HEED_CALL(MPI_Allgather, &length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm.get());
   return comm.agreed([&] { return spans_in_order(lengths, placement == HEED_MPI_ZIGZAG); });
 }
 

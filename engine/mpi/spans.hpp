@@ -24,10 +24,10 @@ using Spans = std::vector<Span>;
 
 std::int64_t rows_in(const Spans& spans);
 
-/// In order of positions.
+/// Sorts spans by positions.
 Spans sorted(Spans spans);
 
-/// The same, rows counted anew: spans that meet become one.
+/// Sorts spans, counts rows anew, and lets spans that meet become one.
 Spans joined(Spans spans);
 
 /// How many rows of queries, and of keys.
@@ -47,8 +47,8 @@ struct Shard {
 /// masks aside, where each sequence has an offset of its own besides.
 struct Order {
   bool matters;                       ///< positions mean something: causal, windows, ALiBi
-  std::vector<std::int64_t> offsets;  ///< of positions, as in heed_attention_desc, by sequence
-  std::int64_t first, end;            ///< except for the offset
+  std::vector<std::int64_t> offsets;  ///< by sequence, as in heed_attention_desc
+  std::int64_t first, end;            ///< before the offset is added
 
   /// A query's position among the keys is its own plus this.
   std::int64_t offset(const Span& span) const { return offsets[span.sequence]; }
@@ -58,36 +58,30 @@ struct Order {
   double pairs(const Span& queries, const Span& keys) const;
 };
 
-/// Of all queries and all keys.
+/// How many pairs of all queries and all keys attend.
 double pairs(const Order& order, const Spans& queries, const Spans& keys);
 
 // ---- Placement ---------------------------------------------------------------------------------
 
-/// A shard may have so many spans of queries, and of keys.
+/// A shard may have so many spans of queries, and as many of keys.
 inline constexpr std::size_t kMostSpans = 1024;
 
-/// The rows of a sequence that a rank has where lengths differ as little as they can: rows[0] and
-/// rows[1].
+/// Tells the rows of a sequence that a rank has where lengths differ as little as they can: rows[0]
+/// and rows[1].
 void place(std::uint32_t placement, std::int64_t length, int ranks, int rank, heed_mpi_rows* rows);
 
-/// The rows of one kind, queries or keys, that this rank has.
-struct OwnRows {
-  const char* name;               ///< "query" or "key"
-  std::int64_t length;            ///< how many
-  const std::int64_t* positions;  ///< [length], with HEED_MPI_POSITIONS
-};
-
-/// The spans of all ranks, by rank. Collective. Throws the same Error on all ranks unless together
-/// they have every position once.
-std::vector<Spans> gather_spans(const Communicator& comm, std::uint32_t placement,
-                                const OwnRows& own);
+/// Gathers the spans of all ranks, by rank: of queries or keys, which messages call `name`. This
+/// rank has `length` rows, with HEED_MPI_POSITIONS at these positions. Collective. Throws the same
+/// Error on all ranks unless together they have every position once.
+std::vector<Spans> gather_spans(const Communicator& comm, std::uint32_t placement, const char* name,
+                                std::int64_t length, const std::int64_t* positions);
 
 /// Cuts the spans of all ranks where sequences of a packed batch begin: sequence n has the
 /// positions from begins[n] to begins[n + 1] - 1, and together they have all. Rows are called
 /// `name`.
 void cut(const char* name, const std::vector<std::int64_t>& begins, std::vector<Spans>& all);
 
-/// The rows of several shards together, in order of positions: spans that meet become one.
+/// Joins the rows of several shards, in order of positions: spans that meet become one.
 Spans together(const std::vector<Spans>& all, int first, int count);
 
 /// The row of a shard that has this position.

@@ -6,7 +6,7 @@
 namespace heed::mpi {
 namespace {
 
-/// Values that are added at a time, except for longer rows.
+/// So many values are added at a time; a longer row is added as a whole.
 constexpr std::int64_t kAddedAtOnce = 1 << 14;
 
 template <class Real>
@@ -114,7 +114,7 @@ std::size_t Writer::buffer_bytes(std::uint32_t real, std::int64_t features) {
   return static_cast<std::size_t>(std::max(kAddedAtOnce, features)) * bytes_of(real);
 }
 
-/// A merge of one partial result.
+/// Merges one partial result, which converts it.
 void Writer::convert(const Tensor& from, const Tensor& to, const Extent& extent) const {
   static constexpr double kLse = 0;
   const heed_layout one = {HEED_DTYPE_F64, HEED_STRIDES_EXPLICIT, 0, 0, 0, 0};

@@ -52,7 +52,7 @@ struct Destroy {
 template <class Object>
 using Owned = std::unique_ptr<Object, Destroy>;
 
-/// The object that is made of these. Throws the Error that heed.h refuses it with.
+/// Makes an object of these. Throws the Error that heed.h refuses it with.
 template <class Object, class... Given>
 Owned<Object> make(const Given*... given) {
   Object* object = nullptr;
@@ -60,7 +60,7 @@ Owned<Object> make(const Given*... given) {
   return Owned<Object>(object);
 }
 
-/// The bytes that a plan asks for; of none 0.
+/// The bytes that a plan asks for; 0 without a plan.
 template <class Plan>
 std::size_t workspace_of(const Owned<Plan>& plan) {
   std::size_t bytes = 0;
@@ -92,14 +92,14 @@ inline void take_sizes(heed_score_layout& to, const heed_score_layout& from) {
   to.batch = from.batch, to.heads = from.heads, to.rows = from.rows, to.keys = from.keys;
 }
 
-/// Of elements side by side, as descriptors may say it.
+/// Says, as descriptors may, that elements lie side by side.
 inline heed_layout unset_layout(std::uint32_t dtype) { return {dtype, 0, 0, 0, 0, 0}; }
 
 /// The layout with its strides said explicitly.
 heed_layout explicit_layout(const heed_layout& given, const Extent& extent);
 heed_score_layout explicit_layout(const heed_score_layout& given, const Extent& extent);
 
-/// The elements of one that repeats along an axis are there once.
+/// Where a mask or bias repeats along an axis its elements are there once.
 inline Extent extent_of(const heed_score_layout& l) { return {l.batch, l.heads, l.rows, l.keys}; }
 
 struct Tensor {
@@ -107,7 +107,7 @@ struct Tensor {
   heed_layout layout;  ///< explicit
 
   std::size_t element_bytes() const { return bytes_of(layout.dtype); }
-  /// The same from this head and row on; none stays none.
+  /// The same tensor from this head and row on; NULL stays NULL.
   Tensor from(std::int64_t head, std::int64_t row, std::int64_t batch = 0) const;
 };
 
@@ -117,13 +117,13 @@ inline Tensor tensor_of(const void* data, const heed_layout& layout) {
 /// A mask or bias, whose keys are its features. The layout is explicit.
 Tensor tensor_of(const void* data, const heed_score_layout& layout);
 
-/// So many bytes after `at`; of nothing nothing, where layouts alone are asked for or a rank has no
+/// Steps so many bytes on. NULL stays NULL, where layouts alone are asked for or a rank has no
 /// rows.
 inline std::byte* after(std::byte* at, std::size_t bytes) {
   return at == nullptr ? nullptr : at + bytes;
 }
 
-/// One whose elements lie side by side.
+/// A tensor whose elements lie side by side.
 Tensor contiguous(void* data, std::uint32_t dtype, const Extent& extent);
 
 /// The tensors that a run reads; from kOut on, where gradients are computed.
@@ -141,23 +141,23 @@ enum Input : std::size_t {
 };
 using Tensors = std::array<Tensor, kMostTensors>;
 
-/// A tensor by its rows, which are split over ranks: [batch, heads, rows, features]. Where there
-/// are none features are 0.
+/// Describes a tensor by its rows, which are split over ranks: [batch, heads, rows, features].
+/// Where there is no tensor, features are 0.
 struct SplitRows {
-  bool of_keys;  ///< with key heads; else the rows and heads of queries
+  bool of_keys;  ///< it has the rows and heads of keys; else of queries
   std::uint32_t dtype;
   std::int64_t features;
   bool one_batch = false, one_head = false;  ///< repeats along these axes, where its size is 1
 };
 using RowsList = std::vector<SplitRows>;
 
-/// Of the same type; all of `extent`.
+/// Copies all of `extent`; both tensors have the same type.
 void copy(const Tensor& from, const Tensor& to, const Extent& extent);
 
 /// Adds values of float32 or float64 that lie side by side.
 void add(const std::byte* from, std::byte* to, std::size_t bytes, std::uint32_t dtype);
 
-/// Partial results that lie alike, merged to where out and lse are; the latter need not be there.
+/// Merges partial results, which lie alike, to where out and lse are; lse may be NULL.
 void merge(const heed_context& context, const Extent& extent, const heed_layout& partial_out,
            const heed_layout& partial_lse, std::size_t count, const void* const* outs,
            const void* const* lses, const Tensor& out, const Tensor& lse);
@@ -172,7 +172,7 @@ class Writer {
   /// Writes all of `extent`; values to be added have the type `real`.
   void write(const Tensor& from, const Tensor& to, const Extent& extent) const;
 
-  /// Of a buffer for rows of so many features.
+  /// How large a buffer for rows of so many features is.
   static std::size_t buffer_bytes(std::uint32_t real, std::int64_t features);
 
  private:
