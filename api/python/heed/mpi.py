@@ -124,7 +124,7 @@ def place(
 class Plan(_heed.MpiPlan):
     """Attention over ranks made ready, by ``heed.mpi.plan``.
 
-    Calls take what the plan's maker did, as those of a ``heed.Plan`` do, and are collective. So is
+    Calls take what the plan's maker did, as calls of a ``heed.Plan`` do, and are collective. So is
     the end of a with statement, which frees it.
     """
 
@@ -252,7 +252,7 @@ def attention_backward(
         lse: what it gave with ``return_lse``.
         grad_lse: the gradient of ``lse``, in its shape, on ranks where the loss depends on it.
         grad_bias: the same of ``bias``, or of a floating ``attn_mask``: this rank's rows.
-        **options: those of ``heed.mpi.attention``, but for ``return_lse``.
+        **options: the options of ``heed.mpi.attention``, except ``return_lse``.
 
     Returns:
         A ``heed.Gradients``, None where one is not wanted.
