@@ -47,7 +47,7 @@ using File = std::unique_ptr<std::FILE, Close>;
   fail(HEED_STATUS_IO, "desc.path %.120s %s: %s", path, what, std::strerror(errno));
 }
 
-/// The share of a file that one rank reads: the lines that begin in its share of the bytes.
+/// Reads the share of one rank in a file: the lines that begin in its share of the bytes.
 class FileShare {
  public:
   FileShare(const Communicator& comm, const heed_mpi_graph_desc& desc)
@@ -91,14 +91,19 @@ class FileShare {
   void read_lines() {
     const std::int64_t begin = share_begin(comm_.rank());
     const std::int64_t end = share_begin(comm_.rank() + 1);
-    seek(std::max<std::int64_t>(begin - 1, 0));
+    if (fseeko(file_.get(), std::max<std::int64_t>(begin - 1, 0), SEEK_SET) != 0)
+      refuse_file(path_, "cannot be read");
     std::int64_t at = begin == 0 ? 0 : begin - 1 + read_line();
-    for (std::int64_t bytes = 0; at < end && (bytes = read_line()) > 0; at += bytes, ++lines_)
-      if (fault_.status == HEED_STATUS_OK) parse_or_note(at);
-  }
-
-  void seek(std::int64_t at) const {
-    if (fseeko(file_.get(), at, SEEK_SET) != 0) refuse_file(path_, "cannot be read");
+    for (std::int64_t bytes = 0; at < end && (bytes = read_line()) > 0; at += bytes, ++lines_) {
+      if (fault_.status != HEED_STATUS_OK) continue;
+      try {
+        parse();
+      } catch (const Error& error) {
+        fault_ = error;
+        fault_line_ = lines_;
+        fault_byte_ = at;
+      }
+    }
   }
 
   /// Reads a line, and returns its bytes, with the newline; 0 at the end. As much as line_ holds is
@@ -125,16 +130,6 @@ class FileShare {
     const std::int64_t value = std::strtoll(text, &end, 10);  // of too many digits the largest
     text = end;
     return value;
-  }
-
-  void parse_or_note(std::int64_t at) {
-    try {
-      parse();
-    } catch (const Error& error) {
-      fault_ = error;
-      fault_line_ = lines_;
-      fault_byte_ = at;
-    }
   }
 
   /// The beginning of the line, as far as it can be shown.
@@ -246,21 +241,21 @@ std::vector<std::int64_t> balance(const Communicator& comm, std::int64_t nodes,
 
 std::vector<std::int32_t> Owners::nodes_of(int rank, std::int64_t nodes) const {
   std::vector<std::int32_t> own;
-  if (given_ == nullptr) {
+  if (given == nullptr) {
     const auto r = static_cast<std::size_t>(rank);
-    own.resize(static_cast<std::size_t>(first_[r + 1] - first_[r]));
-    std::iota(own.begin(), own.end(), static_cast<std::int32_t>(first_[r]));
+    own.resize(static_cast<std::size_t>(first[r + 1] - first[r]));
+    std::iota(own.begin(), own.end(), static_cast<std::int32_t>(first[r]));
   }
-  for (std::int64_t n = 0; given_ != nullptr && n < nodes; ++n)
-    if (given_[n] == rank) own.push_back(static_cast<std::int32_t>(n));
+  for (std::int64_t n = 0; given != nullptr && n < nodes; ++n)
+    if (given[n] == rank) own.push_back(static_cast<std::int32_t>(n));
   return own;
 }
 
 Owners make_owners(const Communicator& comm, const heed_mpi_graph_desc& desc,
                    const std::vector<Edge>& edges) {
-  if (desc.owners == nullptr) return Owners(balance(comm, desc.nodes, edges));
+  if (desc.owners == nullptr) return {nullptr, balance(comm, desc.nodes, edges)};
   compare(comm, "owners", desc.owners, desc.nodes);
-  return Owners(desc.owners);
+  return {desc.owners, {}};
 }
 
 }  // namespace heed::mpi

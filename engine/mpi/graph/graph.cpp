@@ -44,13 +44,6 @@ void check_arrays(const heed_mpi_graph_desc& d) {
   check_array("destinations", d.destinations);
 }
 
-void check_owners(const Communicator& comm, const heed_mpi_graph_desc& d) {
-  for (std::int64_t n = 0; d.owners != nullptr && n < d.nodes; ++n)
-    if (d.owners[n] < 0 || d.owners[n] >= comm.size())
-      refuse("desc.owners[%lld] is %d; it must be a rank, 0 to %d", lld(n), d.owners[n],
-             comm.size() - 1);
-}
-
 heed_mpi_graph_desc read_desc(const Communicator& comm, const heed_context* context,
                               const heed_mpi_graph_desc* given) {
   Communicator::check_thread();
@@ -66,7 +59,10 @@ heed_mpi_graph_desc read_desc(const Communicator& comm, const heed_context* cont
         "desc.owners is given with desc.nodes 0; with both desc.path and desc.owners it must say "
         "how many nodes there are");
   check_arrays(d);
-  check_owners(comm, d);
+  for (std::int64_t n = 0; d.owners != nullptr && n < d.nodes; ++n)
+    if (d.owners[n] < 0 || d.owners[n] >= comm.size())
+      refuse("desc.owners[%lld] is %d; it must be a rank, 0 to %d", lld(n), d.owners[n],
+             comm.size() - 1);
   return d;
 }
 

@@ -25,24 +25,16 @@ struct Edge {
 std::vector<Edge> read_edges(const Communicator& comm, heed_mpi_graph_desc& desc);
 
 /// Tells which rank has which node.
-class Owners {
- public:
-  /// The caller's array says it, which must outlive this.
-  explicit Owners(const std::int32_t* given) : given_(given) {}
-  /// Rank r has the nodes first[r] to first[r + 1] - 1.
-  explicit Owners(std::vector<std::int64_t> first) : first_(std::move(first)) {}
+struct Owners {
+  const std::int32_t* given;        ///< the caller's array, by node; NULL: ranks have ranges
+  std::vector<std::int64_t> first;  ///< rank r has the nodes first[r] to first[r + 1] - 1
 
   int of(std::int32_t node) const {
-    if (given_ != nullptr) return given_[node];
-    return static_cast<int>(std::upper_bound(first_.begin(), first_.end(), node) - first_.begin()) -
-           1;
+    if (given != nullptr) return given[node];
+    return static_cast<int>(std::upper_bound(first.begin(), first.end(), node) - first.begin()) - 1;
   }
   /// The nodes of a rank, ascending.
   std::vector<std::int32_t> nodes_of(int rank, std::int64_t nodes) const;
-
- private:
-  const std::int32_t* given_ = nullptr;
-  std::vector<std::int64_t> first_;
 };
 
 /// Takes the caller's owners, which must be the same on all ranks, or gives ranks ranges of nodes.
