@@ -22,7 +22,6 @@
 #include "engine/dense/kept_probs.hpp"
 #include "engine/dense/output.hpp"
 #include "engine/dense/query_block.hpp"
-#include "engine/dense/totals.hpp"
 #include "engine/dense/values.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"
@@ -154,7 +153,7 @@ class Prefill {
       state.ahead = tile.ahead;
       state.fresh = panel.begins_sums();
       Real* const probs = kept_.at(panel, keys.block.begin);
-      const std::size_t summed = totals(panel).rows_summed();
+      const std::size_t summed = panel.rows_summed();
       const bool plain = keys.allowed != Allowed::kSome && scores_.plain();
       if (plain && in_groups_ && !tile.isolated)
         return attend_groups(panel, keys, tile, state, summed);
@@ -229,7 +228,7 @@ class Prefill {
   void each_attended(const Panel<Real>& panel, Tile& tile, Function&& function) const {
     each_block(std::max(tile.begin, panel.key_begin), std::min(tile.end, panel.key_end),
                block_keys(panel), [&](const KeyBlock& block) {
-                 totals(panel).fold(block.begin);
+                 panel.fold(block.begin);
                  const Allowed allowed = scores_.allowed(panel, block);
                  if (allowed == Allowed::kNone) return kept_.skip(panel, block);
                  load(tile);
@@ -273,6 +272,7 @@ class Prefill {
     panel.query = on_.buffer(&Slab::query) + before * plan.query_lines;
     panel.state = {on_.buffer(&Slab::row_max) + before, on_.buffer(&Slab::row_sum) + before,
                    on_.buffer(&Slab::accumulators) + before * plan.accumulator_rows, false};
+    panel.sum_features = features_;
     panel.summed = reinterpret_cast<Summed*>(on_.buffer(&Slab::summed)) + p;
     return panel;
   }
@@ -282,8 +282,6 @@ class Prefill {
   void each_panel(Function&& function) const {
     for (std::int64_t p = 0; p < block_.panels; ++p) function(panel(p));
   }
-
-  Totals<Real> totals(const Panel<Real>& panel) const { return {panel, features_}; }
 
   Argmax<Real> argmax(const Panel<Real>& panel) const {
     auto* const keys = reinterpret_cast<std::int64_t*>(on_.buffer(&Slab::argmax));
@@ -298,7 +296,7 @@ class Prefill {
   /// Forgets what the panel has seen.
   void reset(const Panel<Real>& panel) const {
     *panel.summed = Summed::kNothing;
-    panel.begin_sums(block_.chunked ? nullptr : sinks());
+    panel.begin_sums(block_.chunked ? nullptr : on_.sinks());
     if (on_.problem.hard) argmax(panel).begin(panel.pitch, panel.rows);
   }
 
@@ -329,13 +327,13 @@ class Prefill {
 
   /// Ends the sums of a panel that has seen all keys. True if it had to see them again, isolated.
   bool finish(const Panel<Real>& panel) const {
-    totals(panel).finish();
+    panel.finish_sums();
     if (!may_leak(panel) ||
         on_.kernels.numbers.all_finite(panel.state.accumulators, features_ * panel.pitch))
       return false;
     reset(panel);
     attend_keys(panel, false, true);
-    totals(panel).finish();
+    panel.finish_sums();
     return true;
   }
 
@@ -357,7 +355,7 @@ class Prefill {
   /// numbers for 0, and infinity times 0 is NaN. The queries of all panels are lost.
   void attend_without_pairs(std::int64_t p) const {
     bool rows[kMaxPanel];
-    if (!has_numbers(on_.kernels, this->panel(p), features_, rows))
+    if (!has_numbers(on_.kernels, this->panel(p), rows))
       Prefill(on_.args, block_, workspace_, on_.slab, {}).attend_rows(p, rows);
   }
 
@@ -401,8 +399,6 @@ class Prefill {
     return {values + panel.first, values + rows + panel.first,
             values + 2 * rows + panel.first * plan.problem.value_features};
   }
-
-  const Real* sinks() const { return static_cast<const Real*>(on_.args.sinks); }
 
   const AttentionThread<Real> on_;
   const ProductKernels<Real>& products_;

@@ -41,14 +41,6 @@ class Output {
     });
   }
 
-  /// Writes row i of the panel, whose normalised features are `values`.
-  void write_row(const Panel<Real>& panel, std::size_t i, const Real* values) const {
-    const std::int64_t row = panel.query_row(i);
-    const std::int64_t head = panel.head(i);
-    write_values(row, head, values);
-    write_softmax(panel.state, i, row, head);
-  }
-
   /// Merges partial results of the panel's rows over chunks of keys, in their order, and writes the
   /// rows. each_chunk(function) calls function(partial result) for every chunk.
   template <class EachChunk>
@@ -56,7 +48,7 @@ class Output {
     Real* const merged = on_.buffer(&Slab::accumulators);
     panel.state.row_max = on_.buffer(&Slab::row_max);
     panel.state.row_sum = on_.buffer(&Slab::row_sum);
-    panel.begin_sums(static_cast<const Real*>(on_.args.sinks));
+    panel.begin_sums(on_.sinks());
     const auto share = [&](Real row_max, Real most) {
       if (row_max == most) return Real{1};
       Real power = row_max - most;
@@ -64,7 +56,7 @@ class Output {
       return power;
     };
     const auto kept = static_cast<Real>(on_.problem.kept());
-    for (std::size_t r = 0; r < panel.rows; ++r) {
+    panel.each_row([&](std::size_t r, std::int64_t row, std::int64_t head) {
       Real most = panel.state.row_max[r];
       each_chunk([&](const PartialResults<Real>& of) { most = std::max(most, of.row_max[r]); });
       Real sum = panel.state.row_sum[r] * share(panel.state.row_max[r], most);
@@ -77,8 +69,9 @@ class Output {
       panel.state.row_max[r] = most;
       panel.state.row_sum[r] = sum;
       multiply_values(merged, sum == 0 ? Real{0} : 1 / (sum * kept), features_, merged);
-      write_row(panel, r, merged);
-    }
+      write_values(row, head, merged);
+      write_softmax(panel.state, r, row, head);
+    });
   }
 
   /// Hard attention: writes row i of the panel, `values`, which is the value of `key`.

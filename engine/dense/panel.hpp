@@ -33,6 +33,17 @@ struct HeadPack {
   std::int64_t head_of(std::int64_t r) const { return group == 1 ? head : head + r % group; }
 };
 
+/// The sums of a panel have two levels, so that their error hardly grows with the number of keys:
+/// after so many keys they are added to the panel's totals and begin again.
+inline constexpr std::int64_t kFoldKeys = 4096;
+
+/// Rows of accumulators that a panel needs: its sums, padded, and for longer sequences its totals,
+/// of which the totals of row_sum come last.
+inline Size accumulator_rows(Size features, std::int64_t key_length) {
+  const Size sums = round_up(features, PanelGeometry::row_padding);
+  return key_length > kFoldKeys ? sums + features + 1 : sums;
+}
+
 /// The keys that the sums of a panel hold.
 enum class Summed : std::uint8_t {
   kNothing,
@@ -67,6 +78,7 @@ struct Panel : PanelRows {
   std::int64_t whole_begin, whole_end;  ///< the keys that every row attends, masks aside
   Real* query;
   RowState<Real> state;
+  std::size_t sum_features;  ///< that accumulators sum for each row
   Summed* summed;
 
   /// The query row, within its head, that row i of the panel is, and that head.
@@ -90,6 +102,29 @@ struct Panel : PanelRows {
     return fresh;
   }
 
+  /// How many rows of accumulators, totals included, hold something and must be rescaled.
+  std::size_t rows_summed() const {
+    return *summed == Summed::kLatest ? padded_features() + sum_features + 1 : sum_features;
+  }
+
+  /// Before the keys from `key` on: every kFoldKeys keys the sums are added to the totals, and
+  /// begin again.
+  void fold(std::int64_t key) const {
+    if (key % kFoldKeys != 0 || *summed == Summed::kNothing) return;
+    const bool first = *summed != Summed::kLatest;
+    *summed = Summed::kLatest;
+    each_total([first](Real& sum, Real& total) {
+      total = first ? sum : total + sum;
+      sum = 0;
+    });
+  }
+
+  /// Leaves the sums of all keys, when they have been seen.
+  void finish_sums() const {
+    if (*summed == Summed::kNothing) std::fill_n(state.accumulators, sum_features * pitch, Real{0});
+    if (*summed == Summed::kLatest) each_total([](Real& sum, Real& total) { sum += total; });
+  }
+
   /// Begins the rows' softmax. A sink, one per head or nullptr, is a key without a value that comes
   /// first.
   void begin_sums(const Real* sinks) const {
@@ -110,6 +145,21 @@ struct Panel : PanelRows {
   void each_row(Function&& function) const {
     for (std::size_t i = 0; i < rows; ++i) function(i, query_row(i), head(i));
   }
+
+ private:
+  std::size_t padded_features() const {
+    return static_cast<std::size_t>(
+        round_up(static_cast<std::int64_t>(sum_features), PanelGeometry::row_padding));
+  }
+
+  /// Calls function(sum, total) for all sums of the panel.
+  template <class Function>
+  void each_total(Function&& function) const {
+    const std::size_t count = sum_features * pitch;
+    Real* const totals = state.accumulators + padded_features() * pitch;
+    for (std::size_t i = 0; i < count; ++i) function(state.accumulators[i], totals[i]);
+    for (std::size_t i = 0; i < pitch; ++i) function(state.row_sum[i], totals[count + i]);
+  }
 };
 
 /// One sequence of a run, and the slab of the thread that computes it.
@@ -125,6 +175,9 @@ struct AttentionThread {
   Real* buffer(std::size_t Slab::*offset) const {
     return reinterpret_cast<Real*>(slab + plan.slab.*offset);
   }
+
+  /// One per query head; nullptr: none.
+  const Real* sinks() const { return static_cast<const Real*>(args.sinks); }
 
   /// Where a head's row of queries or results begins.
   template <class Data>
@@ -177,16 +230,15 @@ Panel<Real> make_panel(const HeadPack& pack, const Sequence& sequence, std::int6
   return panel;
 }
 
-/// Whether the sums of all rows are numbers, and no maximum is infinite; `none` says of which rows
+/// Whether the sums of all rows are finite, and no maximum is infinite; `none` says of which rows
 /// that is not so.
 template <class Real>
-bool has_numbers(const KernelTable<Real>& kernels, const Panel<Real>& panel, std::size_t features,
-                 bool* none) {
+bool has_numbers(const KernelTable<Real>& kernels, const Panel<Real>& panel, bool* none) {
   const Real* const sums = panel.state.accumulators;
-  const bool finite = kernels.numbers.all_finite(sums, features * panel.pitch);
+  const bool finite = kernels.numbers.all_finite(sums, panel.sum_features * panel.pitch);
   for (std::size_t i = 0; i < panel.rows; ++i) {
     none[i] = !std::isfinite(panel.state.row_sum[i]) || panel.state.row_max[i] >= -kNoRowMax<Real>;
-    for (std::size_t x = 0; !finite && x < features; ++x)
+    for (std::size_t x = 0; !finite && x < panel.sum_features; ++x)
       none[i] = none[i] || !std::isfinite(sums[x * panel.pitch + i]);
   }
   return std::find(none, none + panel.rows, true) == none + panel.rows;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/dense/totals.hpp"
+#include "engine/dense/panel.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"

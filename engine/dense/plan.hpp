@@ -167,7 +167,7 @@ struct heed_attention_plan {
   std::int64_t tile_kv;           ///< a multiple of the kernels' key_block
   std::uint32_t tuning_line;      ///< of the tuning file, which gave tiles; 0: none did
   std::int64_t query_lines;       ///< of a panel
-  std::int64_t accumulator_rows;  ///< of a panel, see totals.hpp
+  std::int64_t accumulator_rows;  ///< of a panel, see panel.hpp
   std::int64_t key_chunks;        ///< of the longest sequence that chunks() says it of; else 1
   std::int64_t tasks;             ///< packs * query_blocks * key_chunks
   std::int64_t tasks_per_claim;   ///< so that a claim is worth its atomic increment

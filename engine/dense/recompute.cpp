@@ -41,19 +41,10 @@ class Chunk {
     const bool all = on_.problem.sum_columns;
     const HeadPack pack = {head_, 1, all ? nullptr : listed_};
     const Scores<Real> scores(on_, HEED_WEIGHTS_PROBABILITIES);
-    Real* const block_scores = on_.buffer(&Slab::scores);
     const std::int64_t rows = all ? on_.sequence.query_length : wanted_rows();
     each_panel(pack, rows, [&](const Panel<Real>& panel) {
-      panel.begin_sums(static_cast<const Real*>(on_.args.sinks));
       scores.pack_query(panel);
-      each_block(panel.key_begin, panel.key_end, step_, [&](const KeyBlock& block) {
-        const Allowed allowed = scores.allowed(panel, block);
-        if (allowed == Allowed::kNone) return;
-        const KeyRanges keys = all_keys(block.keys);
-        scores.compute(panel, scores.keys(key_head_, block.begin, block.end()), block, keys,
-                       allowed, block_scores);
-        on_.kernels.panels.softmax(panel.vectors, block_scores, keys, 0, panel.state, 0);
-      });
+      scores.sum_rows(panel, key_head_, on_.buffer(&Slab::scores));
       panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t) {
         auto& soft = results_[row].soft;
         const Real row_max = panel.state.row_max[i];

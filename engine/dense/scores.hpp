@@ -196,6 +196,19 @@ class Scores {
     on_.kernels.panels.exponentials(panel.vectors, probs, block.keys, panel.state.row_max, unused);
   }
 
+  /// Finds how the softmax of the panel's rows ends over all keys of key head g, in panel.state;
+  /// `scores` holds a key block of them on the way.
+  void sum_rows(const Panel<Real>& panel, std::int64_t g, Real* scores) const {
+    panel.begin_sums(on_.sinks());
+    each_block(panel.key_begin, panel.key_end, products_.key_block, [&](const KeyBlock& block) {
+      const Allowed allowed = this->allowed(panel, block);
+      if (allowed == Allowed::kNone) return;
+      const KeyRanges all = all_keys(block.keys);
+      compute(panel, keys(g, block.begin, block.end()), block, all, allowed, scores);
+      on_.kernels.panels.softmax(panel.vectors, scores, all, 0, panel.state, 0);
+    });
+  }
+
   /// Takes products on to scores, through all options; the end of compute().
   void apply_options(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed, Real* scores,
                      const LaidBias<Real>& bias = {}) const {

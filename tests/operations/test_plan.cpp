@@ -1,6 +1,6 @@
 // What plans say about themselves: useful operations, tiles, tasks and workspace.
+#include "engine/dense/panel.hpp"
 #include "engine/dense/plan.hpp"
-#include "engine/dense/totals.hpp"
 #include "tests/graph/problems.hpp"
 #include "tests/operations/operations.hpp"
 #include "tests/support/isas.hpp"

@@ -4,7 +4,6 @@
 
 #include "engine/dense/backward/panel.hpp"
 #include "engine/dense/panel.hpp"
-#include "engine/dense/totals.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"

@@ -9,7 +9,6 @@
 
 #include "engine/dense/backward/panel.hpp"
 #include "engine/dense/scores.hpp"
-#include "engine/dense/totals.hpp"
 #include "engine/tensor/merge.hpp"
 
 namespace heed {
@@ -66,6 +65,7 @@ class Reader {
     panel.query = rows_.buffer(&BackwardSlab::query) + before * on_.plan.query_lines;
     panel.state = {nullptr, rows_.buffer(&BackwardSlab::row_sum),
                    rows_.buffer(&BackwardSlab::grad_query) + before * accumulated, false};
+    panel.sum_features = static_cast<std::size_t>(summed_features(on_.problem).value());
     panel.summed = reinterpret_cast<Summed*>(rows_.buffer(&BackwardSlab::summed)) + place.index;
     panel.grad_out = rows_.buffer(&BackwardSlab::grad_out) + before * rows_.plan.grad_lines;
     panel.place = place;
@@ -202,9 +202,8 @@ class Reader {
     if (rows_.all_terms == nullptr) return far;
     RowTerms& terms = rows_.terms(row, head);
     terms = {};
-    const auto* const sinks = static_cast<const Real*>(on_.args.sinks);
-    if (sinks != nullptr && !empty)
-      terms.sink = -std::exp(static_cast<double>(sinks[head]) - lse) * delta;
+    if (on_.sinks() != nullptr && !empty)
+      terms.sink = -std::exp(static_cast<double>(on_.sinks()[head]) - lse) * delta;
     return far;
   }
 
@@ -253,18 +252,10 @@ class Reader {
   void weigh_far_rows(const GradPanel<Real>& panel, const bool* far, const double* apart) const {
     alignas(kAlignment) Real row_max[kMaxPanel];
     alignas(kAlignment) Real row_sum[kMaxPanel];
-    const auto* const sinks = static_cast<const Real*>(on_.args.sinks);
+    const Real* const sinks = on_.sinks();
     Panel<Real> all = panel;
     all.state = {row_max, row_sum, nullptr, true};
-    all.begin_sums(sinks);
-    each_block(panel.key_begin, panel.key_end, products_.key_block, [&](const KeyBlock& block) {
-      const Allowed allowed = scores_.allowed(all, block);
-      if (allowed == Allowed::kNone) return;
-      const KeyRanges keys = all_keys(block.keys);
-      scores_.compute(all, scores_.keys(rows_.key_head(), block.begin, block.end()), block, keys,
-                      allowed, panel.probs);
-      on_.kernels.panels.softmax(panel.vectors, panel.probs, keys, 0, all.state, 0);
-    });
+    scores_.sum_rows(all, rows_.key_head(), panel.probs);
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
       const double most = static_cast<double>(row_max[i]);
       const double rest = std::log2(static_cast<double>(row_sum[i]));

@@ -138,7 +138,7 @@ class Split {
     allowed = Allowed::kNone;
     if (begin >= end) return {keys.begin, 0};
     const KeyBlock block = {begin, static_cast<std::size_t>(end - begin)};
-    totals(panel).fold(begin);
+    panel.fold(begin);
     allowed = gradients_.scores().allowed(panel, block);
     return block;
   }
@@ -203,14 +203,10 @@ class Split {
                        [&](std::size_t i) { return to[i]; });
   }
 
-  Totals<Real> totals(const GradPanel<Real>& panel) const {
-    return {panel, static_cast<std::size_t>(summed_features(on_.problem).value())};
-  }
-
   /// Writes the gradients of the panel's queries.
   void finish(const GradPanel<Real>& panel, const SplitSums<Real>& sums) const {
     const auto features = static_cast<std::size_t>(on_.problem.features);
-    totals(panel).finish();
+    panel.finish_sums();
     Real* const rows = rows_.buffer(&BackwardSlab::rows);
     if (!on_.problem.is_product()) add_score_weights(panel, rows, sums.score_weights);
     Real* const spare = rows + panel.rows * features;
