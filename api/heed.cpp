@@ -154,7 +154,7 @@ heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
     known.tile_kv = static_cast<uint32_t>(p.tile_kv);
     known.tasks = static_cast<uint64_t>(p.all_tasks());
     known.flops = p.flops;
-    known.strategy = p.strategy->name;
+    known.strategy = p.strategy_name();
     known.tuning_line = p.tuning_line;
     known.precision = static_cast<std::uint32_t>(p.precision());
     heed::write_struct(info, known, "info");

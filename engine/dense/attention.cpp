@@ -413,8 +413,11 @@ class Prefill {
   const bool in_groups_ = products_.attend != nullptr && !kept_.keeps() && !dropout_.drops();
 };
 
+}  // namespace
+
 void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
              std::byte* workspace) {
+  if (plan.tasks == 0) return;
   with_real(plan.problem.float64, [&](auto real) {
     using Real = decltype(real);
     const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
@@ -444,22 +447,13 @@ void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
   });
 }
 
-}  // namespace
-
-const Strategy kPrefill = {"prefill", prefill};
-
-const Strategy kMixed = {"mixed", [](const heed_attention_plan& plan,
-                                     const heed_attention_args& args, std::byte* workspace) {
-                           kPrefill.run(plan, args, workspace);
-                           kDecode.run(plan, args, workspace);
-                         }};
-
 void run_plan(const heed_attention_plan& plan, const heed_attention_args& args, void* workspace,
               std::size_t bytes) {
   validate(plan.problem, args);
   check_workspace(plan.bytes, workspace, bytes);
   auto* const space = static_cast<std::byte*>(workspace);
-  plan.strategy->run(plan, args, space);
+  prefill(plan, args, space);
+  decode(plan, args, space);
   recompute(plan, args, space);
 }
 

@@ -183,21 +183,20 @@ class Decoding {
   std::byte* const workspace_;
 };
 
+}  // namespace
+
 void decode(const heed_attention_plan& plan, const heed_attention_args& args,
             std::byte* workspace) {
+  if (plan.decode.tasks == 0) return;
   with_real(plan.problem.float64, [&](auto real) {
     const Decoding<decltype(real)> decoding(plan, args, workspace);
     const Decode& decode = plan.decode;
     each_task(plan, decode.tasks, decode.per_claim, workspace,
               [&](std::int64_t task, std::byte* slab) { decoding.attend(task, slab); });
-    if (decode.chunks == 1 || decode.tasks == 0) return;
+    if (decode.chunks == 1) return;
     each_task(plan, plan.problem.batch * plan.packs(), 1, workspace,
               [&](std::int64_t pack, std::byte* slab) { decoding.merge(pack, slab); });
   });
 }
-
-}  // namespace
-
-const Strategy kDecode = {"decode", decode};
 
 }  // namespace heed

@@ -216,8 +216,7 @@ std::int64_t chunks_of(const heed_attention_plan& plan, Pass pass) {
   const Problem& p = plan.problem;
   const std::int64_t fewest_rows = p.packed_queries > 0 ? 1 : p.query_length;
   const bool some = pass == Pass::kForward && plan.placement == Placement::kPacked && !p.hard &&
-                    p.key_length >= 2 * kPrefillChunk &&
-                    plan.pack_heads * fewest_rows <= kMostChunkedRows;
+                    is_worth_chunks(plan.pack_heads * fewest_rows, p.key_length);
   return some ? std::min(ceil_div(p.key_length, kPrefillChunk), kMostChunks) : 1;
 }
 
@@ -228,12 +227,12 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   // Of narrow rows, sums over lanes take longer than the products.
   const std::int64_t sums = kSumsPerVector * p.features / widths.lanes;
   const bool pairs = plan.parts.count == 1 && !plan.parts.exact && p.key.type == ElementType::kBf16;
-  const std::int64_t panels = widths.by_tiles && pairs ? kRowsOfTiles : widths.decoded;
-  const std::int64_t few = std::clamp(sums, std::int64_t{1}, panels);
+  const bool tiles = widths.by_tiles && pairs;
+  const std::int64_t few = std::clamp(sums, std::int64_t{1}, tiles ? kRowsOfTiles : widths.decoded);
   const Size key_bytes = (Size(p.features) * p.key.bytes + Size(p.value_features) * p.value.bytes) *
                          std::max(p.key_heads, std::int64_t{1});
   const std::int64_t long_keys = ceil_div(kLongBytes, std::min(key_bytes.value(), kLongBytes));
-  const std::int64_t far = widths.by_tiles && pairs ? kRowsOfTiles : 2 * widths.decoded;
+  const std::int64_t far = tiles ? kRowsOfTiles : 2 * widths.decoded;
   const std::int64_t most = p.key_length < long_keys ? few : std::max(few, std::min(sums / 2, far));
   const bool some = p.packed_queries > 0 ? plan.pack_heads <= most : longest <= most;
   Decode& decode = plan.decode;
@@ -246,8 +245,8 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.turn_keys = decoded_block(plan, true);
   const bool has_rows = plan.context->kernels->f32.row_pairs != nullptr;
   decode.pairs = has_rows && longest > 1 && (pairs || multiplies_integers(*plan.context, p));
-  plan.strategy = longest <= few ? &kDecode : &kMixed;
-  if (plan.strategy == &kDecode) {
+  plan.strategy = longest <= few ? Strategy::kDecode : Strategy::kMixed;
+  if (plan.strategy == Strategy::kDecode) {
     plan.tasks = 0;
     plan.key_chunks = 1;
   }
@@ -288,7 +287,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const auto numbers = [&](Size rows, Size columns) {
     return offsets.take(rows, columns, widths.bytes);
   };
-  const bool tiles = plan.strategy != &kDecode || plan.recomputed > 0;
+  const bool tiles = plan.strategy != Strategy::kDecode || plan.recomputed > 0;
   const bool decodes = plan.decode.rows > 0;
   // The widest row that passes through; a bias or mask is read one key block at a time.
   std::int64_t widest = widths.step;
@@ -343,7 +342,7 @@ void plan_recompute(heed_attention_plan& plan, const Widths& widths) {
   const Problem& p = plan.problem;
   plan.chunks = ceil_div(p.key_length, plan.tile_kv);
   const bool all_kept =
-      plan.strategy == &kPrefill && plan.key_chunks == 1 && plan.kept_keys >= p.key_length;
+      plan.strategy == Strategy::kPrefill && plan.key_chunks == 1 && plan.kept_keys >= p.key_length;
   const bool weights = p.weights_point != HEED_WEIGHTS_NONE && p.query_length > 0 && !all_kept;
   if (!weights && !p.sum_columns) return;
   const Size heads = Size(p.batch) * p.query_heads;
@@ -386,7 +385,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.problem = problem;
   plan.panel_rows = widths.panel;
   plan.placement = placement;
-  plan.strategy = &kPrefill;
+  plan.strategy = Strategy::kPrefill;
   const Parts parts = parts_of(context, problem, placement);
   const bool given_so = parts.count == 1 && !parts.exact && problem.key.type == ElementType::kBf16;
   if (pass == Pass::kForward || given_so) plan.parts = parts;
@@ -431,7 +430,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
                    "a chunk's sums");
   plan.decode.per_claim = 1;
   if (pass == Pass::kForward) plan_decode(plan, packs, widths);
-  if (plan.strategy == &kDecode) plan.parts = {};
+  if (plan.strategy == Strategy::kDecode) plan.parts = {};
   const std::int64_t most_claims = std::max(ceil_div(plan.tasks, plan.tasks_per_claim),
                                             ceil_div(plan.decode.tasks, plan.decode.per_claim));
   plan.workers =
@@ -456,7 +455,7 @@ void print_run(const heed_attention_plan& plan, const heed_attention_args& args,
   tell(
       "attention %s scale %.6g%s, %s %s%s %s x%u, tiles %lld x %lld%s, %lld tasks, %.3f ms, "
       "%.1f GFLOP/s",
-      sizes_of(p).c_str(), p.scale, options_of(p, args).c_str(), plan.strategy->name,
+      sizes_of(p).c_str(), p.scale, options_of(p, args).c_str(), plan.strategy_name(),
       c.kernels->f32.isa, precision.c_str(), c.threads.name, plan.workers, lld(plan.tile_q),
       lld(plan.tile_kv), tuned.c_str(), lld(plan.all_tasks()), seconds * 1e3,
       seconds > 0 ? plan.flops / seconds * 1e-9 : 0.0);

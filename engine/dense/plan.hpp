@@ -44,6 +44,9 @@ inline constexpr std::int64_t kDecodeChunk = 1024;
 inline constexpr std::int64_t kPrefillChunk = 2048;
 inline constexpr std::int64_t kMostChunks = 64;
 inline constexpr std::int64_t kMostChunkedRows = 128;
+inline bool is_worth_chunks(std::int64_t rows, std::int64_t keys) {
+  return rows <= kMostChunkedRows && keys >= 2 * kPrefillChunk;
+}
 inline std::int64_t prefill_chunk(std::int64_t keys) {
   return kPrefillChunk * ceil_div(keys, kMostChunks * kPrefillChunk);
 }
@@ -128,21 +131,12 @@ enum class Placement {
 /// others are.
 enum class Pass { kForward, kBackward };
 
-/// A way to compute what validated arguments ask for. A plan chooses one; each is one file.
-struct Strategy {
-  const char* name;
-  void (*run)(const heed_attention_plan& plan, const heed_attention_args& args,
-              std::byte* workspace);
+/// How a plan computes what validated arguments ask for, in the order of their names.
+enum class Strategy : std::uint8_t {
+  kPrefill,  ///< many query rows share the keys: online softmax, in attention.cpp
+  kDecode,   ///< few share the keys, which are split between threads: in decode.cpp
+  kMixed,    ///< packed sequences of either kind: each is computed as it would be alone
 };
-
-/// Many query rows share the keys: online softmax, in attention.cpp.
-extern const Strategy kPrefill;
-
-/// Few query rows share the keys, which are split between threads: in decode.cpp.
-extern const Strategy kDecode;
-
-/// Packed sequences of either kind: each is computed as it would be alone.
-extern const Strategy kMixed;
 
 }  // namespace heed
 
@@ -155,7 +149,7 @@ struct heed_attention_plan {
   const heed_context* context;
   heed::Problem problem;
   heed::Placement placement;
-  const heed::Strategy* strategy;
+  heed::Strategy strategy;
   heed::Parts parts;              ///< that prefill multiplies; on the way back one or none
   std::int64_t kept_keys;         ///< see keeps_probs()
   std::int64_t largest_block;     ///< keys between two decisions to rescale, at most
@@ -192,6 +186,11 @@ struct heed_attention_plan {
     return splits && pack_heads * s.query_length <= lanes ? heed::Parts{} : parts;
   }
 
+  const char* strategy_name() const {
+    static constexpr const char* kNames[] = {"prefill", "decode", "mixed"};
+    return kNames[static_cast<std::size_t>(strategy)];
+  }
+
   /// The precision in effect: one component rounds weights, and inputs that are not bfloat16; two
   /// are less than a float32, and all of a float16.
   heed::Precision precision() const {
@@ -212,8 +211,8 @@ struct heed_attention_plan {
   /// Whether prefill attends a sequence's keys chunk by chunk, and merges the results; it depends
   /// on the sequence alone, too.
   bool chunks_keys(const heed::Sequence& s) const {
-    return key_chunks > 1 && s.key_length >= 2 * heed::kPrefillChunk &&
-           pack_heads * s.query_length <= heed::kMostChunkedRows && !decodes(s);
+    return key_chunks > 1 && heed::is_worth_chunks(pack_heads * s.query_length, s.key_length) &&
+           !decodes(s);
   }
 
   /// Whether prefill writes the weights of a sequence, see kept_probs.hpp; it depends on the
@@ -244,13 +243,17 @@ namespace heed {
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
                               Placement placement = Placement::kPacked, Pass pass = Pass::kForward);
 
-/// Runs after a strategy where somebody asks for weights or their sums: computes scores again, for
-/// rows whose softmax is known. In recompute.cpp.
+// The steps of a run with arguments that are checked, each of which knows from the plan whether it
+// has something to do: sequences of many query rows and of few, and weights or their sums, for
+// which scores are computed again. In attention.cpp, decode.cpp and recompute.cpp.
+void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
+             std::byte* workspace);
+void decode(const heed_attention_plan& plan, const heed_attention_args& args, std::byte* workspace);
 void recompute(const heed_attention_plan& plan, const heed_attention_args& args,
                std::byte* workspace);
 
-/// Checks the arguments and runs the strategy of the plan. Throws an Error before the first output
-/// is written, or not at all.
+/// Checks the arguments, and runs the steps of the plan. Throws an Error before the first output is
+/// written, or not at all.
 void run_plan(const heed_attention_plan& plan, const heed_attention_args& args, void* workspace,
               std::size_t bytes);
 

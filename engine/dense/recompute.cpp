@@ -225,7 +225,7 @@ void recompute(const heed_attention_plan& plan, const heed_attention_args& args,
                 });
     };
     const bool weighs = p.weights_point == HEED_WEIGHTS_PROBABILITIES || p.sum_columns;
-    if (weighs && !p.hard && (plan.strategy != &kPrefill || plan.parts.count > 0))
+    if (weighs && !p.hard && (plan.strategy != Strategy::kPrefill || plan.parts.count > 0))
       each_chunk(1, [&](const Sequence& sequence, const Chunk<Real>& chunk) {
         if (plan.decodes(sequence) || plan.parts_for(sequence, lanes).count > 0) chunk.sum_rows();
       });

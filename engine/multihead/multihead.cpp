@@ -47,7 +47,8 @@ class BlockRun {
   void attend() const {
     heed_attention_args inner = attention_;
     if (problem_.keep) inner.lse = tensors_ + plan_.space.lse;
-    plan_.attention.strategy->run(plan_.attention, inner, slabs_);
+    prefill(plan_.attention, inner, slabs_);
+    decode(plan_.attention, inner, slabs_);
     recompute(plan_.attention, inner, slabs_);
     if (problem_.keep && attention_.lse != nullptr) copy_lse();
   }
