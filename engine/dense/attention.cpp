@@ -305,10 +305,7 @@ class Prefill {
     tile.loaded = true;
     tile.key = scores_.keys(block_.key_head, tile.begin, tile.end);
     if (on_.problem.hard) return;
-    if (!tile.isolated && values_.may_pack_in_place()) {
-      tile.values = values_.packed_in_place(tile.begin, tile.end);
-      return;
-    }
+    if (!tile.isolated && values_.pack(tile.begin, tile.end, tile.values)) return;
     tile.value = values_.rows(tile.begin, tile.end);
     tile.values = tile.packed ? values_.packed(tile.value, tile.end - tile.begin)
                               : values_.in_place(tile.value);

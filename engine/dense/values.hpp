@@ -57,22 +57,20 @@ void accumulate(const ProductKernels<Real>& products, const Panel<Real>& panel,
                       static_cast<std::size_t>(features));
 }
 
-/// Whether rows of keys or values can be packed straight from where they lie.
+/// Packs rows [begin, end) of a key head's keys or values straight from where they lie; false: they
+/// have to be widened first.
 template <class Real>
-bool packs_in_place(const AttentionThread<Real>& on, const ProductKernels<Real>& products,
-                    const Layout& layout) {
-  return products.pack_bf16_values != nullptr && on.sequence.pages == nullptr &&
-         has_rows_of(ElementType::kBf16, layout);
-}
-/// Packs the rows [begin, end) of a key head so.
-template <class Real>
-void pack_in_place(const AttentionThread<Real>& on, const ProductKernels<Real>& products,
+bool pack_in_place(const AttentionThread<Real>& on, const ProductKernels<Real>& products,
                    const StoredTensor& rows, std::int64_t key_head, std::int64_t begin,
                    std::int64_t end, std::int64_t features, Real* to) {
+  if (products.pack_bf16_values == nullptr || on.sequence.pages != nullptr ||
+      !has_rows_of(ElementType::kBf16, rows.layout))
+    return false;
   const std::byte* const first = on.sequence.key_row(rows.data, rows.layout, key_head, begin);
   products.pack_bf16_values(reinterpret_cast<const std::uint16_t*>(first), rows.layout.strides.row,
                             static_cast<std::size_t>(end - begin),
                             static_cast<std::size_t>(features), to);
+  return true;
 }
 
 template <class Real>
@@ -109,12 +107,12 @@ class Values {
     return packed_view(products_, to, keys);
   }
 
-  /// packed() of keys [begin, end), straight from where they lie.
-  bool may_pack_in_place() const { return packs_in_place(on_, products_, values_.layout); }
-  ValueView<Real> packed_in_place(std::int64_t begin, std::int64_t end) const {
+  /// packed() of keys [begin, end), straight from where they lie; false: rows() must be first.
+  bool pack(std::int64_t begin, std::int64_t end, ValueView<Real>& view) const {
     Real* const to = on_.buffer(&Slab::packed);
-    pack_in_place(on_, products_, values_, key_head_, begin, end, on_.problem.value_features, to);
-    return packed_view(products_, to, end - begin);
+    view = packed_view(products_, to, end - begin);
+    return pack_in_place(on_, products_, values_, key_head_, begin, end, on_.problem.value_features,
+                         to);
   }
 
   /// accumulate() for a block with masked pairs and values that are infinite or NaN. Such values

@@ -21,9 +21,9 @@ class Products {
     std::fill_n(known(), keys, Finite::kUnknown);
     if (!p.is_product()) return;
     Real* const to = rows_.buffer(&BackwardSlab::packed);
-    if (rows_.pairs && packs_in_place(on_, products_, p.key))
-      return pack_in_place(on_, products_, keys_of(p, on_.args), rows_.key_head(), tile.begin,
-                           tile.end, p.features, to);
+    if (rows_.pairs && pack_in_place(on_, products_, keys_of(p, on_.args), rows_.key_head(),
+                                     tile.begin, tile.end, p.features, to))
+      return;
     const RowsView<Real> from =
         rows_.pairs
             ? on_.stored_rows(on_.kernels.panels, keys_of(p, on_.args), rows_.key_head(),
