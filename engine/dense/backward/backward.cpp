@@ -234,12 +234,6 @@ class Backward {
     return SplitSums<Real>::in(sums, problem_.features, plan_.columns.lanes,
                                static_cast<std::size_t>(sequence.key_length), 0, score_weights);
   }
-  KeySums<Real> keys_of(Real* sums, const Sequence& sequence) const {
-    return sums_in(sums, sequence, nullptr).keys;
-  }
-  KeySums<Real> values_of(Real* sums, const Sequence& sequence) const {
-    return sums_in(sums, sequence, nullptr).values;
-  }
 
   /// The key head of a pack: its number within its sequence.
   std::int64_t head_of(std::int64_t pack) const { return pack % plan_.attention.packs(); }
@@ -256,8 +250,8 @@ class Backward {
     const heed_attention_backward_args& args = args_.given;
     const BackwardProblem& p = plan_.problem;
     const auto factor = static_cast<Real>(problem_.scale / problem_.temperature);
-    const auto write = [&](void* to, const Layout& layout, std::int64_t features, auto&& sums_of,
-                           Real times) {
+    const auto write = [&](void* to, const Layout& layout, std::int64_t features,
+                           KeySums<Real> SplitSums<Real>::*which, Real times) {
       if (to == nullptr) return;
       Real* const row = plan_.buffer<Real>(slab, &BackwardSlab::rows);
       const bool in_place = !p.accumulate && has_rows_of(kTypeOf<Real>, layout);
@@ -266,9 +260,11 @@ class Backward {
         Real* const sum = in_place ? reinterpret_cast<Real*>(at) : row;
         const std::int64_t some = j < sequence.key_length ? splits : 0;
         if (some == 0) std::fill_n(sum, features, Real{0});
-        if (some > 0) copy_row(sums_of(sums, sequence), j, features, some > 1 ? 1 : times, sum);
-        for (std::int64_t s = 1; s < some; ++s)
-          add_row(sums_of(sums + s * plan_.sum_values, sequence), j, features, sum);
+        for (std::int64_t s = 0; s < some; ++s) {
+          const KeySums<Real> of_split =
+              sums_in(sums + s * plan_.sum_values, sequence, nullptr).*which;
+          add_row(of_split, j, features, s == 0, some > 1 ? 1 : times, sum);
+        }
         if (some > 1) multiply_values(sum, times, static_cast<std::size_t>(features), sum);
         if (to == args.grad_key && problem_.divides_by_norms())
           leave_norm(sequence, head, j, row + 2 * features, sum);
@@ -276,12 +272,9 @@ class Backward {
           write_gradient(kernels_, layout, p.accumulate, row, features, row + features, at);
       }
     };
-    write(
-        args.grad_key, p.grad_key, problem_.features,
-        [this](Real* of, const Sequence& s) { return keys_of(of, s); }, factor);
-    write(
-        args.grad_value, p.grad_value, problem_.value_features,
-        [this](Real* of, const Sequence& s) { return values_of(of, s); }, Real{1});
+    write(args.grad_key, p.grad_key, problem_.features, &SplitSums<Real>::keys, factor);
+    write(args.grad_value, p.grad_value, problem_.value_features, &SplitSums<Real>::values,
+          Real{1});
   }
 
   /// Turns the gradient of a key over its norm into the key's; `key` has room for that.
@@ -293,30 +286,15 @@ class Backward {
     go_through_norm(kernels_, key, static_cast<std::size_t>(problem_.features), 1, gradient);
   }
 
-  /// row = sums[key] * factor
-  void copy_row(const KeySums<Real>& sums, std::int64_t key, std::int64_t features, Real factor,
-                Real* row) const {
-    each_part(sums, key, features, [&](const Real* from, std::size_t count, std::int64_t first) {
-      multiply_values(from, factor, count, row + first);
-    });
-  }
-
-  /// row += sums[key]
-  void add_row(const KeySums<Real>& sums, std::int64_t key, std::int64_t features,
-               Real* row) const {
-    each_part(sums, key, features, [&](const Real* from, std::size_t count, std::int64_t first) {
-      add_values(from, count, row + first);
-    });
-  }
-
-  /// Calls function(numbers, count, first feature) for all sums of a key.
-  template <class Function>
-  void each_part(const KeySums<Real>& sums, std::int64_t key, std::int64_t features,
-                 Function&& function) const {
+  /// row += sums[key]; with `first`, row = sums[key] * factor.
+  void add_row(const KeySums<Real>& sums, std::int64_t key, std::int64_t features, bool first,
+               Real factor, Real* row) const {
     const auto count = static_cast<std::size_t>(features);
     each_columns(plan_.columns, count, [&](const Columns& some) {
-      function(sums.at(some, static_cast<std::size_t>(key)),
-               std::min(some.pitch, count - some.first), static_cast<std::int64_t>(some.first));
+      const Real* const from = sums.at(some, static_cast<std::size_t>(key));
+      const std::size_t used = std::min(some.pitch, count - some.first);
+      first ? multiply_values(from, factor, used, row + some.first)
+            : add_values(from, used, row + some.first);
     });
   }
 
