@@ -12,38 +12,23 @@
 namespace heed {
 namespace {
 
-/// A tensor of the workspace.
-struct Placed {
-  std::int64_t rows;  ///< of a batch item
-  std::int64_t heads, features;
-  bool packed;  ///< the rows hold packed sequences
-
-  std::int64_t stride(Size elements) const {
-    return elements.checked(
-        "the projections",
-        {{"desc.attention: rows", rows}, {"heads", heads}, {"features", features}});
-  }
-};
+/// A stride of a tensor of the workspace, from batch item to batch item unless rows are packed.
+std::int64_t stride_of(const Axes& axes, Size elements) {
+  const auto& [batch, heads, rows, features] = axes.sizes;
+  return elements.checked(
+      "the projections",
+      {{"desc.attention: rows", rows}, {"heads", heads}, {"features", features}});
+}
+std::int64_t batch_stride_of(const Axes& axes, Size elements) {
+  return axes.nesting == Nesting::kAsListed ? stride_of(axes, elements) : 0;
+}
 
 /// [batch][head][row][feature], or [head][row][feature] of packed rows: the rows of a head lie side
 /// by side, so that they do not share cache sets.
-Strides by_head(const Placed& p) {
-  const Size head = Size(p.rows) * p.features;
-  return {p.packed ? 0 : p.stride(head * p.heads), p.stride(head), p.features, 1};
-}
-
-Strides by_row(const Placed& p) {
-  const Size row = Size(p.heads) * p.features;
-  return {p.packed ? 0 : p.stride(row * p.rows), p.features, p.stride(row), 1};
-}
-
-Placed queries(const Problem& p, std::int64_t features) {
-  const bool packed = p.packed_queries > 0;
-  return {packed ? p.packed_queries : p.query_length, p.query_heads, features, packed};
-}
-Placed keys(const Problem& p, std::int64_t features) {
-  const bool packed = p.packed_keys > 0;
-  return {packed ? p.packed_keys : p.key_length, p.key_heads, features, packed};
+Strides by_head(const Axes& axes) {
+  const auto& [batch, heads, rows, features] = axes.sizes;
+  const Size head = Size(rows) * features;
+  return {batch_stride_of(axes, head * heads), stride_of(axes, head), features, 1};
 }
 
 /// Whether a block's intermediate results are bfloat16, as its input is, so that all of its
@@ -63,10 +48,10 @@ void place_projections(const heed_context& context, MultiheadProblem& block) {
       layout->bytes = bytes_of(layout->type);
     }
   }
-  p.query.strides = place(queries(p, p.features));
-  p.key.strides = place(keys(p, p.features));
-  p.value.strides = place(keys(p, p.value_features));
-  p.out.strides = queries_by_row(p, p.value_features);
+  p.query.strides = place(query_axes(p));
+  p.key.strides = place(key_axes(p));
+  p.value.strides = place(value_axes(p));
+  p.out.strides = by_row(out_axes(p));
 }
 
 /// Every head has panels of its own where its rows fill them; short sequences would leave more than
@@ -147,16 +132,17 @@ void lay_out(heed_multihead_plan& plan) {
 
 /// A run that keeps its tensors keeps a log-sum-exp of its own, whatever the caller wants.
 Problem kept(Problem p) {
-  p.lse = {ElementType::kF64, sizeof(double), by_head(queries(p, 1))};
+  p.lse = {ElementType::kF64, sizeof(double), by_head(lse_axes(p))};
   return p;
 }
 
 }  // namespace
 
-Strides queries_by_row(const Problem& p, std::int64_t features) {
-  return by_row(queries(p, features));
+Strides by_row(const Axes& axes) {
+  const auto& [batch, heads, rows, features] = axes.sizes;
+  const Size row = Size(heads) * features;
+  return {batch_stride_of(axes, row * rows), features, stride_of(axes, row), 1};
 }
-Strides keys_by_row(const Problem& p, std::int64_t features) { return by_row(keys(p, features)); }
 
 heed_multihead_plan make_plan(const heed_context& context, const MultiheadProblem& problem) {
   heed_multihead_plan plan{};

@@ -53,8 +53,7 @@ namespace heed {
 
 /// [batch][row][head][feature], or [row][head][feature] of packed rows: the order that matrices
 /// multiply, and that a CBLAS library can write.
-Strides queries_by_row(const Problem& problem, std::int64_t features);
-Strides keys_by_row(const Problem& problem, std::int64_t features);
+Strides by_row(const Axes& axes);
 
 /// Reads nothing but its arguments: the same context and problem give the same plan.
 heed_multihead_plan make_plan(const heed_context& context, const MultiheadProblem& problem);

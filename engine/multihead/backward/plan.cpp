@@ -103,9 +103,9 @@ BackwardProblem placed(const BackwardProblem& problem, const heed_multihead_plan
   BackwardProblem p = problem;
   p.attention = own;
   p.grad_out.strides = own.out.strides;
-  p.grad_query.strides = queries_by_row(own, own.features);
-  p.grad_key.strides = keys_by_row(own, own.features);
-  p.grad_value.strides = keys_by_row(own, own.value_features);
+  p.grad_query.strides = by_row(query_axes(own));
+  p.grad_key.strides = by_row(key_axes(own));
+  p.grad_value.strides = by_row(value_axes(own));
   return p;
 }
 
