@@ -316,16 +316,10 @@ class Prefill {
     return values_.packed_always() || panels >= kPanelsThatPayForPacking;
   }
 
-  /// Whether the panel may have met pairs that do not attend.
-  bool may_leak(const Panel<Real>& panel) const {
-    const bool limits = panel.whole_begin > panel.key_begin || panel.whole_end < panel.key_end;
-    return limits || on_.args.mask != nullptr || on_.args.bias != nullptr;
-  }
-
   /// Ends the sums of a panel that has seen all keys. True if it had to see them again, isolated.
   bool finish(const Panel<Real>& panel) const {
     panel.finish_sums();
-    if (!may_leak(panel) ||
+    if (!scores_.may_leak(panel, panel.keys()) ||
         on_.kernels.numbers.all_finite(panel.state.accumulators, features_ * panel.pitch))
       return false;
     reset(panel);

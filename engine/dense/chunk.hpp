@@ -128,9 +128,8 @@ class ChunkSoftmax {
       Real* const to = std::copy_n(from, whole, result_.sums + r * features);
       std::copy_n(from + order_.rest(), features - whole, to);
     }
-    const bool may_leak =
-        !panel_.attended_by_all(keys_) || on_.args.mask != nullptr || on_.args.bias != nullptr;
-    return !may_leak || on_.kernels.numbers.all_finite(sums_, panel_.rows * order_.padded());
+    return !rows_.scores.may_leak(panel_, keys_) ||
+           on_.kernels.numbers.all_finite(sums_, panel_.rows * order_.padded());
   }
 
  private:

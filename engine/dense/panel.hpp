@@ -90,6 +90,10 @@ struct Panel : PanelRows {
     return pack->head_of(first + static_cast<std::int64_t>(i));
   }
 
+  KeyBlock keys() const {
+    return {key_begin, static_cast<std::size_t>(std::max(key_end - key_begin, std::int64_t{0}))};
+  }
+
   /// Whether every row attends all keys of the block, masks aside.
   bool attended_by_all(const KeyBlock& block) const {
     return block.begin >= whole_begin && block.end() <= whole_end;

@@ -152,6 +152,11 @@ class Scores {
     return by_mask;
   }
 
+  /// Whether some row may have met keys of the block that it does not attend.
+  bool may_leak(const Panel<Real>& panel, const KeyBlock& block) const {
+    return !panel.attended_by_all(block) || on_.args.mask != nullptr || on_.args.bias != nullptr;
+  }
+
   /// The keys that windows and causal limits leave to each vector of the panel, counted from the
   /// block's first.
   KeyRanges needed(const Panel<Real>& panel, const KeyBlock& block) const {

@@ -27,17 +27,7 @@ void add_special(Real value, const Real* attended, const Real* probs, std::size_
     if (attended[i] != kExcluded<Real>) sum(i) += probs[i] * value;
 }
 
-/// Values of so many keys, as `products` has packed them.
-template <class Real>
-ValueView<Real> packed_view(const ProductKernels<Real>& products, const Real* packed,
-                            std::int64_t keys) {
-  constexpr auto kBlock = static_cast<std::ptrdiff_t>(PanelGeometry::value_block);
-  const std::int64_t elements = products.elements();
-  return {packed, kBlock * elements, elements,
-          ceil_div(keys, std::int64_t{products.depth}) * kBlock * elements};
-}
-
-/// The same without the keys before j, which no group of pairs may span.
+/// Values without the keys before j, which no group of pairs may span.
 template <class Real>
 ValueView<Real> from_key(const ProductKernels<Real>& products, ValueView<Real> values,
                          std::int64_t j) {

@@ -169,7 +169,7 @@ class Multiply {
           widen_block(packed.data + o / kOutBlock * packed.block_stride, packing_.depth, ins, wide);
         else
           read_whole({k, ins, x + o, std::min(kOutBlock, outs - o)}, wide);
-        kernels_.panels.multiply_panel(panel.vectors, packed_view<Real>(wide, {}, ins),
+        kernels_.panels.multiply_panel(panel.vectors, packed_view<Real>(kernels_.panels, wide, ins),
                                        static_cast<std::size_t>(ins), rows, again + o * pitch,
                                        static_cast<std::size_t>(std::min(kOutBlock, outs - o)),
                                        k == 0 && start == nullptr);
@@ -193,14 +193,14 @@ class Multiply {
   ValueView<Real> weights(const TileOf& tile) const {
     const heed_weights* const prepared = matmul_.w.prepared;
     if (prepared != nullptr && prepared->packing == packing_)
-      return packed_view(prepared->tile<Real>(tile.k, tile.x), packing_, tile.ins);
+      return packed_view(products_, prepared->tile<Real>(tile.k, tile.x), tile.ins);
     Real* const packed = buffer(plan_.slab.weights);
     if (prepared != nullptr)
       pack_again(*prepared, tile, packed);
     else
       pack_tile(kernels_, products_, matmul_.w.matrix, matmul_.w.data, tile,
                 buffer(plan_.slab.wide), packed);
-    return packed_view<Real>(packed, packing_, tile.ins);
+    return packed_view<Real>(products_, packed, tile.ins);
   }
 
   /// A prepared matrix that is packed for other products.

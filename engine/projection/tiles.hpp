@@ -55,13 +55,6 @@ struct TileOf {
   std::int64_t x, outs;
 };
 
-/// A packed tile of so many features in.
-template <class Real>
-ValueView<Real> packed_view(const Real* packed, const Packing& packing, std::int64_t ins) {
-  return {packed, kOutBlock * packing.elements(), packing.elements(),
-          packing.lines(ins) * kOutBlock};
-}
-
 /// Copies a tile to `wide` in the type of the arithmetic, as [ins][outs] or [outs][ins], as it lies
 /// in the matrix.
 template <class Real>

@@ -73,6 +73,16 @@ std::int64_t lines_of_panel(const ProductKernels<Real>& products, std::int64_t f
   return ceil_div(features, std::int64_t{products.depth}) * products.elements() + 1;
 }
 
+/// A packed tile of so many keys, or features in, as pack_values() leaves it.
+template <class Real>
+ValueView<Real> packed_view(const ProductKernels<Real>& products, const Real* packed,
+                            std::int64_t keys) {
+  constexpr auto kBlock = static_cast<std::ptrdiff_t>(PanelGeometry::value_block);
+  const std::int64_t elements = products.elements();
+  return {packed, kBlock * elements, elements,
+          ceil_div(keys, std::int64_t{products.depth}) * kBlock * elements};
+}
+
 /// While it lives, this thread may multiply.
 class UnitInUse {
  public:
