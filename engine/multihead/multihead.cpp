@@ -26,19 +26,12 @@ class BlockRun {
 
   void project() const {
     const Problem& a = problem_.attention;
-    const InputRows query = query_rows_.input(args_.input_query, problem_.input_query);
-    const InputRows key = args_.input_key == nullptr
-                              ? key_rows_.input(args_.input_query, problem_.input_query)
-                              : key_rows_.input(args_.input_key, problem_.input_key);
     const Matmul matmuls[] = {
-        {&plan_.query, query_rows_.count, query,
-         HEED_GIVEN_MATRIX(args_, query).laid_out(problem_.w_query, problem_.bias),
+        {&plan_.query, query_rows_.count, inputs_.query, inputs_.w_query,
          query_rows_.output(tensors_ + plan_.space.query, a.query, a.features)},
-        {&plan_.key, key_rows_.count, key,
-         HEED_GIVEN_MATRIX(args_, key).laid_out(problem_.w_key, problem_.bias),
+        {&plan_.key, key_rows_.count, inputs_.key, inputs_.w_key,
          key_rows_.output(tensors_ + plan_.space.key, a.key, a.features)},
-        {&plan_.value, key_rows_.count, key,
-         HEED_GIVEN_MATRIX(args_, value).laid_out(problem_.w_value, problem_.bias),
+        {&plan_.value, key_rows_.count, inputs_.key, inputs_.w_value,
          key_rows_.output(tensors_ + plan_.space.value, a.value, a.value_features)},
     };
     run_matmuls(threads(plan_.matmul_workers), matmuls, 3);
@@ -60,7 +53,7 @@ class BlockRun {
     }
     const Matmul matmul = {&plan_.out, query_rows_.count,
                            query_rows_.input(tensors_ + plan_.space.heads, problem_.attention.out),
-                           HEED_GIVEN_MATRIX(args_, out).laid_out(problem_.w_out, problem_.bias),
+                           inputs_.w_out,
                            query_rows_.output(args_.out, problem_.out, problem_.width_out)};
     run_matmuls(threads(plan_.combine_workers), &matmul, 1);
   }
@@ -113,8 +106,9 @@ class BlockRun {
   const heed_attention_args& attention_;
   std::byte* const slabs_;    ///< of products; or the workspace of the attention
   std::byte* const tensors_;  ///< where projections and heads lie: the workspace, or args.kept
-  const SequenceRows query_rows_ = query_rows_of(problem_.attention, attention_);
-  const SequenceRows key_rows_ = key_rows_of(problem_.attention, attention_);
+  const BlockInputs inputs_ = {problem_, args_, attention_};
+  const SequenceRows& query_rows_ = inputs_.query_rows;
+  const SequenceRows& key_rows_ = inputs_.key_rows;
 };
 
 }  // namespace

@@ -85,12 +85,28 @@ inline SequenceRows rows_of(std::int64_t batch, const std::int32_t* offsets, std
   const std::int64_t count = offsets[batch] - offsets[0];
   return {count > 0 ? offsets[0] : 0, count, packed};
 }
-inline SequenceRows query_rows_of(const Problem& p, const heed_attention_args& args) {
-  return rows_of(p.batch, args.cu_seqlens_q, p.packed_queries, p.query_length);
-}
-inline SequenceRows key_rows_of(const Problem& p, const heed_attention_args& args) {
-  return rows_of(p.batch, args.cu_seqlens_k, p.packed_keys, p.key_length);
-}
+
+/// The rows and matrices that a run of a block reads, forward or back.
+struct BlockInputs {
+  BlockInputs(const MultiheadProblem& p, const heed_multihead_args& args,
+              const heed_attention_args& attention)
+      : query_rows(rows_of(p.attention.batch, attention.cu_seqlens_q, p.attention.packed_queries,
+                           p.attention.query_length)),
+        key_rows(rows_of(p.attention.batch, attention.cu_seqlens_k, p.attention.packed_keys,
+                         p.attention.key_length)),
+        query(query_rows.input(args.input_query, p.input_query)),
+        key(args.input_key == nullptr ? key_rows.input(args.input_query, p.input_query)
+                                      : key_rows.input(args.input_key, p.input_key)),
+        w_query(HEED_GIVEN_MATRIX(args, query).laid_out(p.w_query, p.bias)),
+        w_key(HEED_GIVEN_MATRIX(args, key).laid_out(p.w_key, p.bias)),
+        w_value(HEED_GIVEN_MATRIX(args, value).laid_out(p.w_value, p.bias)),
+        w_out(HEED_GIVEN_MATRIX(args, out).laid_out(p.w_out, p.bias)) {}
+
+  const SequenceRows query_rows, key_rows;
+  const InputRows query, key;
+  const MatrixArgument w_query, w_key, w_value;
+  const MatrixArgument w_out;  ///< if the problem has one
+};
 
 /// The arguments of the attention inside, whose tensors lie in the workspace or in args.kept.
 heed_attention_args placed_arguments(const heed_multihead_plan& plan,

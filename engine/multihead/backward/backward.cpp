@@ -24,8 +24,8 @@ namespace {
 struct Projection {
   const MatmulPlan& to_input;
   const MatmulPlan& to_matrix;
-  MatrixArgument w;
-  InputRows input;
+  const MatrixArgument& w;
+  const InputRows& input;
   const SequenceRows& rows;
   std::byte* grad;  ///< in the workspace, row by row
   struct {
@@ -52,26 +52,24 @@ class BackwardRun {
         inner_(inner),
         one_input_(args.one_input()),
         workspace_(workspace),
-        keys_(one_input_ ? key_rows_.input(args_.input_query, block_.input_query)
-                         : key_rows_.input(args_.input_key, block_.input_key)),
         query_{plan.input_query,
                plan.w_query,
-               HEED_GIVEN_MATRIX(args_, query).laid_out(block_.w_query, block_.bias),
-               query_rows_.input(args_.input_query, block_.input_query),
+               inputs_.w_query,
+               inputs_.query,
                query_rows_,
                workspace + plan.space.grad_query,
                {given_.grad_w_query, problem_.grad_w_query, given_.grad_b_query}},
         key_{plan.input_key,
              plan.w_key,
-             HEED_GIVEN_MATRIX(args_, key).laid_out(block_.w_key, block_.bias),
-             keys_,
+             inputs_.w_key,
+             inputs_.key,
              key_rows_,
              workspace + plan.space.grad_key,
              {given_.grad_w_key, problem_.grad_w_key, given_.grad_b_key}},
         value_{plan.input_value,
                plan.w_value,
-               HEED_GIVEN_MATRIX(args_, value).laid_out(block_.w_value, block_.bias),
-               keys_,
+               inputs_.w_value,
+               inputs_.key,
                key_rows_,
                workspace + plan.space.grad_value,
                {given_.grad_w_value, problem_.grad_w_value, given_.grad_b_value}} {}
@@ -89,9 +87,7 @@ class BackwardRun {
       return with_real(block_.float64(), [&](auto real) { split_heads<decltype(real)>(); });
     const InputRows grad_out = query_rows_.input(given_.grad_out, problem_.grad_out);
     if (attention_wanted())
-      multiply(plan_.grad_heads, grad_out, query_rows_.count,
-               HEED_GIVEN_MATRIX(args_, out).laid_out(block_.w_out, block_.bias), grad_heads(),
-               false);
+      multiply(plan_.grad_heads, grad_out, query_rows_.count, inputs_.w_out, grad_heads(), false);
     if (given_.grad_w_out != nullptr)
       write_product(plan_.w_out, {heads(), grad_out, query_rows_.count}, given_.grad_w_out,
                     problem_.grad_w_out);
@@ -272,9 +268,9 @@ class BackwardRun {
   std::byte* const workspace_;
   const RunThreads threads_ = {*plan_.context, plan_.workers, workspace_ + plan_.space.shared,
                                plan_.space.slab_bytes};
-  const SequenceRows query_rows_ = query_rows_of(block_.attention, inner_.attention);
-  const SequenceRows key_rows_ = key_rows_of(block_.attention, inner_.attention);
-  const InputRows keys_;  ///< the input of K and V
+  const BlockInputs inputs_ = {block_, args_, inner_.attention};
+  const SequenceRows& query_rows_ = inputs_.query_rows;
+  const SequenceRows& key_rows_ = inputs_.key_rows;
   const Projection query_, key_, value_;
 };
 
