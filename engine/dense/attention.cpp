@@ -37,7 +37,7 @@ constexpr std::int64_t kPanelsThatPayForPacking = 3;
 template <class Real>
 class Prefill {
  public:
-  /// The slab is the thread's. Where there are `parts`, pairs of bfloat16 are multiplied.
+  /// The slab is the thread's. Where values have components, pairs of bfloat16 are multiplied.
   // NOLINTNEXTLINE(*UninitializedObject): clang-tidy gives up before the last member
   Prefill(const heed_attention_args& args, const QueryBlock& block, std::byte* workspace,
           std::byte* slab, Parts parts)
@@ -146,7 +146,8 @@ class Prefill {
   }
 
   /// One panel against one tile: scores, probabilities, and values times these. Most scores become
-  /// probabilities in the registers that they were computed in; those before and after them do not.
+  /// probabilities in the registers that they were computed in; the ones before and after them do
+  /// not.
   void attend_tile(const Panel<Real>& panel, Tile& tile) const {
     each_attended(panel, tile, [&](const Attended& keys) {
       RowState<Real> state = panel.state;
@@ -199,7 +200,7 @@ class Prefill {
     apart(groups.end(), keys.block.keys);
   }
 
-  /// The probabilities that are left, beside those that are kept. Pairs are summed where values are
+  /// The probabilities that are left, beside the kept ones. Pairs are summed where values are
   /// weighed, and dropped ones here.
   const Real* dropped(const Panel<Real>& panel, const Attended& keys, const RowState<Real>& state,
                       Real* probs) const {
@@ -343,7 +344,7 @@ class Prefill {
   }
 
   /// Computes rows of a finished panel again whose sums are not finite: pairs take subnormal
-  /// numbers for 0, and infinity times 0 is NaN. The queries of all panels are lost.
+  /// values for 0, and infinity times 0 is NaN. The queries of all panels are lost.
   void attend_without_pairs(std::int64_t p) const {
     bool rows[kMaxPanel];
     if (!has_numbers(on_.kernels, this->panel(p), rows))

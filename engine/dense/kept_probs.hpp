@@ -1,6 +1,6 @@
 // Weights that the walk of online softmax leaves behind: the probabilities of one panel against all
 // of its keys, kept until its row_sum is known, and then written as rows. Where a row_max has moved
-// since a key block, that block is weighed again, so that weights of numbers that are multiplied as
+// since a key block, that block is weighed again, so that weights of floats that are multiplied as
 // they are have the bits that recompute() gives them.
 #pragma once
 
@@ -20,14 +20,14 @@ class KeptProbs {
   /// Whether the sequence's probabilities are kept; else keep() and skip() do nothing.
   bool keeps() const { return keeps_; }
 
-  /// Where the panel's probabilities of key k and those after it lie, [key][pitch]; where they are
-  /// not kept, all blocks' at the same place.
+  /// Where the panel's probabilities of key k and the keys after it lie, [key][pitch]; where they
+  /// are not kept, all blocks' at the same place.
   Real* at(const Panel<Real>& panel, std::int64_t k) const {
     if (!keeps_) return scratch();
     return scratch() + static_cast<std::size_t>(on_.plan.largest_block + k) * panel.pitch;
   }
 
-  /// The block's probabilities are there, for those keys that vectors need; the others are 0.
+  /// The block's probabilities are there, for the keys that vectors need; the others are 0.
   void keep(const Panel<Real>& panel, const KeyBlock& block, const KeyRanges& needed) const {
     if (!keeps_) return;
     Real* const probs = at(panel, block.begin);

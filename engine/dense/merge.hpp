@@ -55,7 +55,7 @@ inline constexpr Operand<MergeProblem> kMergeOperands[] = {
 /// Throws an Error that names the field, its value and the bound.
 MergeProblem validate(const heed_merge_desc& desc);
 
-/// Throws unless there are parts, and every tensor with elements is given.
+/// Throws unless there are partial results, and every tensor with elements is given.
 void validate(const MergeProblem& problem, const Merge& merge);
 
 /// Runs a validated merge.

@@ -179,11 +179,11 @@ std::int64_t decoded_block(const heed_attention_plan& plan, bool many) {
                                        : std::int64_t{PanelGeometry::run};
 }
 
-/// heed_attention_plan::parts. Weights are rounded to bfloat16 only where all that they meet is, or
-/// may be rounded too. Two parts are all of a float16, and three products of parts as exact. Three
-/// parts of a float32 would be six products, which take as long as multiply-adds, or half as long
-/// again where two threads share a core, and are less exact. Hard attention does not find its
-/// choice again where a score is not finite.
+/// The components that a plan multiplies. Weights are rounded to bfloat16 only where all that they
+/// meet is, or may be rounded too. Two components are all of a float16, and three products of them
+/// as exact. Three of a float32 would be six products, which take as long as multiply-adds, or half
+/// as long again where two threads share a core, and are less exact. Hard attention does not find
+/// its choice again where a score is not finite.
 Parts parts_of(const heed_context& context, const Problem& p, Placement placement) {
   const auto all_are = [&](ElementType type) {
     return p.query.type == type && p.key.type == type && p.value.type == type;
@@ -220,7 +220,7 @@ std::int64_t chunks_of(const heed_attention_plan& plan, Pass pass) {
   return some ? std::min(ceil_div(p.key_length, kPrefillChunk), kMostChunks) : 1;
 }
 
-/// Which sequences are decoded, and into which parts.
+/// Which sequences are decoded, and into which chunks.
 void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& widths) {
   const Problem& p = plan.problem;
   const std::int64_t longest = plan.pack_heads * p.query_length;
@@ -352,7 +352,7 @@ void plan_recompute(heed_attention_plan& plan, const Widths& widths) {
       checked_rows(p, round_up(bytes, kAlignment), "what is kept of every row"));
 }
 
-/// Results of rows, the slabs of all threads, and the parts of all chunks.
+/// Results of rows, the slabs of all threads, and the partial results of all chunks.
 void lay_out_workspace(heed_attention_plan& plan) {
   const Problem& p = plan.problem;
   if (plan.tasks == 0 && plan.decode.tasks == 0 && plan.recomputed == 0) return;

@@ -13,7 +13,7 @@
 namespace heed {
 
 /// Offsets, in bytes, into the slab of workspace that one thread works in. A query block is what
-/// one task computes: up to tile_q rows. Numbers are of the arithmetic's type.
+/// one task computes: up to tile_q rows. Values are of the arithmetic's type.
 struct Slab {
   std::size_t query;         ///< panels of the query block, [panel][query_lines][pitch]
   std::size_t accumulators;  ///< panels of the query block, [panel][accumulator_rows][pitch]
@@ -23,14 +23,14 @@ struct Slab {
   std::size_t columns;       ///< sums of probabilities, [key_block][panel]; empty unless wanted
   std::size_t keys;          ///< one tile of keys, widened; empty if they need no widening
   std::size_t values;        ///< one tile of values, likewise
-  std::size_t split;         ///< one tile of keys in parts; empty unless they are multiplied so
-  std::size_t packed;        ///< one packed value tile
-  std::size_t rows;          ///< a panel's rows of some tensor, widened
-  std::size_t row_max;       ///< [tile_q], see RowState
-  std::size_t row_sum;       ///< [tile_q]
-  std::size_t argmax;        ///< [tile_q] int64: the key of the largest score; hard attention only
-  std::size_t summed;        ///< [tile_q] bytes, one per panel: its Summed
-  std::size_t key_scales;    ///< of a block of keys; only where some decode
+  std::size_t split;       ///< one tile of keys in components; empty unless they are multiplied so
+  std::size_t packed;      ///< one packed value tile
+  std::size_t rows;        ///< a panel's rows of some tensor, widened
+  std::size_t row_max;     ///< [tile_q], see RowState
+  std::size_t row_sum;     ///< [tile_q]
+  std::size_t argmax;      ///< [tile_q] int64: the key of the largest score; hard attention only
+  std::size_t summed;      ///< [tile_q] bytes, one per panel: its Summed
+  std::size_t key_scales;  ///< of a block of keys; only where some decode
   std::size_t value_scales;  ///< of one of values
   std::size_t partial;       ///< of the only chunk, if there is one only: a partial result per pack
   std::size_t bytes;
@@ -54,8 +54,8 @@ inline std::int64_t prefill_chunks(std::int64_t keys) {
   return ceil_div(keys, prefill_chunk(keys));
 }
 
-/// Packs that a task of decoding takes through its chunk side by side, at most, and of these those
-/// of different sequences that share keys.
+/// Packs that a task of decoding takes through its chunk side by side, at most; they may be of
+/// so many sequences that share keys.
 inline constexpr std::int64_t kTogether = 16;
 inline constexpr std::int64_t kSharing = 8;
 
@@ -179,8 +179,8 @@ struct heed_attention_plan {
   std::size_t workspace_bytes() const { return bytes; }
   std::int64_t all_tasks() const { return tasks + decode.tasks; }
 
-  /// `parts` for a sequence. Splitting keys or weights pays off where there is more than one vector
-  /// of rows. It depends on the sequence alone, as decodes() does.
+  /// The components for a sequence. Splitting keys or weights pays off where there is more than one
+  /// vector of rows. It depends on the sequence alone, as decodes() does.
   heed::Parts parts_for(const heed::Sequence& s, std::uint32_t lanes) const {
     const bool splits = parts.count > 1 || parts.exact;
     return splits && pack_heads * s.query_length <= lanes ? heed::Parts{} : parts;

@@ -41,7 +41,7 @@ struct Problem : Scaling {
   Layout mask, bias;                 ///< used where args give one
   Layout lse, weights, column_sums;  ///< used where args give one
   bool float64;                      ///< the arithmetic's type: double, else float
-  bool projected;  ///< queries, keys and values are those of a block, which are not rounded
+  bool projected;  ///< queries, keys and values belong to a block, which does not round them
 
   /// Query row i stands at position p = i + offset and attends the keys from p - left to
   /// p + right: causal is a window with nothing to its right.
@@ -55,7 +55,7 @@ struct Problem : Scaling {
   std::uint32_t dropout;     ///< of kDropoutValues; 0: none
   std::int64_t weight_rows;  ///< listed in args; 0: all
 
-  /// The part of weights that dropout leaves on the whole.
+  /// The share of weights that dropout leaves on the whole.
   double kept() const { return kept_part(dropout); }
 
   /// Query heads that share one key head; 1 where there are none.
@@ -68,7 +68,7 @@ struct Problem : Scaling {
   bool triangular() const { return right != kUnbounded && left == kUnbounded; }
 };
 
-/// Numbers of a query's gradient; where scores are no products, of the weights of features' too.
+/// Values of a query's gradient; where scores are no products, of the weights of features' too.
 inline Size summed_features(const Problem& p) {
   return Size(p.features) * (p.is_product() ? 1 : 2);
 }

@@ -1,10 +1,10 @@
 // Weights that prefill did not keep, and sums of weights over rows, for rows whose softmax is
 // known. Scores are computed again, a chunk of keys at a time, and become probabilities with the
 // row_max and row_sum that each row ended with. So asking for them changes nothing in out, and
-// takes memory for two numbers per row.
+// takes memory for two values per row.
 //
 // Products in another order round otherwise, and where scores are large by more than their
-// exponentials bear. So rows that other products computed, those that were decoded or multiplied in
+// exponentials bear. So rows that other products computed, which were decoded or multiplied in
 // pairs of bfloat16, first have their row_max and row_sum found again from the products here.
 #include <algorithm>
 #include <cmath>
@@ -139,7 +139,7 @@ class Chunk {
     std::fill(to + present.keys * panel.pitch, to + block.keys * panel.pitch, nothing);
   }
 
-  /// Fetches how the softmax of the panel's rows ended; lanes without a row get harmless numbers.
+  /// Fetches how the softmax of the panel's rows ended; lanes without a row get harmless values.
   void recall(const Panel<Real>& panel) const {
     std::fill_n(panel.state.row_max, panel.pitch, Real{0});
     std::fill_n(panel.state.row_sum, panel.pitch, Real{1});

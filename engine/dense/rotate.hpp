@@ -48,7 +48,7 @@ struct Positions {
   std::int64_t offset;
   const std::int64_t* given;  ///< nullptr: rows stand where they lie in their sequence, plus offset
 
-  /// Where the row stands that is the i-th of those given, and lies at t in its sequence.
+  /// Where the row stands that is the i-th of the given ones, and lies at t in its sequence.
   std::int64_t of(std::int64_t i, std::int64_t t) const {
     return given != nullptr ? given[i] : t + offset;
   }

@@ -65,7 +65,7 @@ struct LaidBias {
 template <class Real>
 class Scores {
  public:
-  /// Scores as they are at `point`. Where there are `parts`, pairs of bfloat16 are multiplied:
+  /// Scores as they are at `point`. Where values have components, pairs of bfloat16 are multiplied:
   /// panels of queries and keys are theirs.
   Scores(const AttentionThread<Real>& on, heed_weights_point point, Parts parts = {})
       : Scores(on, ScoreSteps(on.problem, on.args, point), parts) {}
@@ -130,7 +130,7 @@ class Scores {
   }
 
   /// The keys [begin, end) of key head g, where they lie, or widened; pairs where they lie, or
-  /// copied and rounded or split into parts.
+  /// copied and rounded or split into components.
   RowsView<Real> keys(std::int64_t g, std::int64_t begin, std::int64_t end) const {
     const RowsView<Real> keys = on_.stored_rows(products_, keys_of(on_.problem, on_.args), g, begin,
                                                 end, on_.problem.features, on_.buffer(&Slab::keys),
@@ -309,7 +309,7 @@ class Scores {
     });
   }
 
-  /// Points rows[i] at `count` numbers of the panel's row i of a tensor, from column `first` on;
+  /// Points rows[i] at `count` values of the panel's row i of a tensor, from column `first` on;
   /// copies rows to the slab that do not lie side by side or need widening.
   void find_rows(const Panel<Real>& panel, const void* data, const Layout& layout,
                  std::int64_t row_begin, std::int64_t first, std::size_t count,

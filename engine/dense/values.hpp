@@ -66,7 +66,7 @@ bool pack_in_place(const AttentionThread<Real>& on, const ProductKernels<Real>& 
 template <class Real>
 class Values {
  public:
-  /// Where there are `parts`, pairs of bfloat16 are multiplied.
+  /// Where values have components, pairs of bfloat16 are multiplied.
   Values(const AttentionThread<Real>& on, std::int64_t key_head, Parts parts = {})
       : on_(on),
         values_(values_of(on.problem, on.args)),

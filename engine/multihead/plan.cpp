@@ -55,7 +55,7 @@ void place_projections(const heed_context& context, MultiheadProblem& block) {
 }
 
 /// Every head has panels of its own where its rows fill them; short sequences would leave more than
-/// an eighth of them empty. Products of pairs or parts have panels of another kind. The shape and
+/// an eighth of them empty. Products of pairs have panels of another kind. The shape and
 /// the types alone decide: asking for weights, or keeping tensors, must not change out.
 Placement choose_placement(const heed_context& context, const MultiheadProblem& p) {
   const Problem& a = p.attention;

@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kWidestTask = 1024;
 constexpr std::int64_t kWidestTaskOfPairs = 4096;
 
-/// The length of a task's share when `whole` is cut into at least `parts` even shares, multiples of
+/// The length of a task's share when `whole` is cut into at least so many even shares, multiples of
 /// `step` and at most `most` long.
 std::int64_t even_part(std::int64_t whole, std::int64_t parts, std::int64_t most,
                        std::int64_t step) {
@@ -80,7 +80,7 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
   plan.sweep_out = size.may_pair() ? plan.out_block : plan.task_out;
   plan.tile_lines = kTileIn;
   plan.x_lines = plan.keeps_x() ? size.in : std::min(size.in, kTileIn);
-  // Packing a part of the features uses a line more.
+  // Packing some of the features uses a line more.
   for (std::uint32_t parts = 1; parts <= size.most_parts; ++parts) {
     const Packing packing = {kernels.pairs->depth, parts};
     const std::int64_t ins = plan.keeps_x() ? size.in : std::min(size.in, packing.tile_in());
@@ -180,7 +180,7 @@ void run_matmuls(const RunThreads& threads, const Matmul* matmuls, std::size_t c
     multiply(context, *matmul, slab, task % grid.row_tasks, out,
              std::min(out + plan.task_out, plan.size.out));
   };
-  // Products of parts begin alike, however many parts there are.
+  // Products of components begin alike, however many there are.
   Parts parts;
   for (std::size_t i = 0; i < count && parts.count == 0; ++i) parts = matmuls[i].parts(context);
   parallel_for(context.threads, {tasks, 1, threads.workers},

@@ -6,7 +6,7 @@
 // bits depend on the instruction set alone, not on how the product is cut up.
 //
 // Rows and matrices of bfloat16 meet as pairs where the context has them, which is exact except for
-// the order of sums and for subnormal values, which count as 0; rows of other types as parts of
+// the order of sums and for subnormal values, which count as 0; rows of other types as sums of
 // bfloat16 where it has these. Elements that are not finite then are multiplied again as floats
 // (Multiply::multiply_again), because infinity times 0 is NaN.
 #pragma once
@@ -48,7 +48,7 @@ struct MatmulSlab {
 
 /// A task is some panels of rows times some features out. It takes sweep_out features out at a
 /// time, and for these Packing::tile_in() features in at a time, times out_block features out: this
-/// tile of weights stays in the L2 cache while the panels pass, and so does that part of x if one
+/// tile of weights stays in the L2 cache while the panels pass, and so does the share of x if one
 /// sweep does it all; else x is kept whole.
 struct MatmulPlan {
   MatmulSize size;
@@ -120,7 +120,7 @@ struct Matmul {
   OutputRows y;
   bool adds = false;  ///< y, of one head, grows by the product; without a bias
 
-  /// The parts that are multiplied; at most the plan's.
+  /// The components that are multiplied; at most the plan's.
   Parts parts(const heed_context& context) const {
     return plan->size.may_pair() ? product_parts(context, x.layout.type, w.type()) : Parts{};
   }

@@ -161,7 +161,7 @@ class Multiply {
       const std::int64_t ins = std::min(step, plan_.size.in - k);
       pack_rows<Real>(kernels_, kernels_.panels, matmul_.x, panel, k, ins, buffer(plan_.slab.wide),
                       rows);
-      // One part has lost digits, and products go on without them; several have not.
+      // One component has lost digits, and products go on without them; several have not.
       const ValueView<Real> packed =
           packing_.parts == 1 ? weights({k, ins, x, outs}) : ValueView<Real>{};
       for (std::int64_t o = 0; o < outs; o += kOutBlock) {

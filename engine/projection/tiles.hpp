@@ -22,7 +22,8 @@ inline constexpr auto kOutBlock = static_cast<std::int64_t>(PanelGeometry::value
 inline constexpr std::int64_t kTileIn = 128;
 inline constexpr std::int64_t kMostTileIn = 2 * kTileIn;
 
-/// How products want features in: ProductKernels::depth of them at a time, each in so many parts.
+/// How products want features in: ProductKernels::depth of them at a time, each in so many
+/// components.
 struct Packing {
   std::uint32_t depth = 1;
   std::uint32_t parts = 1;

@@ -39,8 +39,8 @@ struct PreparedForm {
 ///
 /// Where the context multiplies pairs of bfloat16, a matrix of bfloat16 is kept in pairs instead,
 /// every packing.tile_in() of `in` as the products' pack_values leaves them. Products of other
-/// contexts widen or pack it again, tile by tile, and so do products of parts of floats:
-/// two parts of a float are as long as the float.
+/// contexts widen or pack it again, tile by tile, and so do products of components:
+/// two of a float are as long as the float.
 struct heed_weights : heed::PreparedForm {
   const heed_context* context;  ///< for whose backend it is prepared
   heed::Array<std::byte> memory;
@@ -107,11 +107,11 @@ struct MatrixArgument {
 /// other types do where the context may round them.
 bool multiplies_pairs(const heed_context& context, ElementType x, ElementType matrix);
 
-/// The parts that rows of `x` and a matrix of this type are multiplied as. It depends on the types
-/// alone, so that the bits of a row do not depend on how many there are.
+/// The components that rows of `x` and a matrix of this type are multiplied as. It depends on the
+/// types alone, so that the bits of a row do not depend on how many there are.
 Parts product_parts(const heed_context& context, ElementType x, ElementType matrix);
 
-/// The most parts that rows of `x` are multiplied as, whatever the matrix.
+/// The most components that rows of `x` are multiplied as, whatever the matrix.
 std::uint32_t most_product_parts(const heed_context& context, ElementType x);
 
 /// A block of value_block features out from x on, of features in [k, k + ins), to

@@ -76,7 +76,7 @@ class BiasTile {
     write(sums);
   }
 
-  /// The same where parts are tasks: sums one of them ...
+  /// The same where shares are tasks: sums one of them ...
   void add_part(std::int64_t part, Real* sums) {
     lay_bias();
     sum(part, sums);
@@ -116,7 +116,7 @@ class BiasTile {
     if (fits) laid_ = {lanes, first_key_, panel.pitch};
   }
 
-  /// Sums [keys][pitch] of a part of the repeats.
+  /// Sums [keys][pitch] of a share of the repeats.
   void sum(std::int64_t part, Real* sums) const {
     std::fill_n(sums, values(), Real{0});
     const std::int64_t all = tiling_.panels();
@@ -124,7 +124,7 @@ class BiasTile {
     const std::int64_t of_head = tiling_.in_one(BiasTiling::kRows);
     const std::int64_t of_item = tiling_.in_one(BiasTiling::kHeads) * of_head;
     for (std::int64_t n = part * all / plan_.bias_parts, next = 0; n < end; n = next) {
-      // The part's panels of one head.
+      // The panels of one head.
       next = std::min(n / of_head * of_head + of_head, end);
       const Sequence sequence = sequence_of(problem_, args_.attention, batch_ + n / of_item);
       const std::int64_t head = head_ + n % of_item / of_head;

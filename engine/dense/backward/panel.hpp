@@ -122,7 +122,7 @@ struct SplitSums {
   double* score_weights;  ///< [pack_heads][weights_of_head()]
 
   /// The sums of `count` keys from key `first` on, in whole vectors of features, and behind them
-  /// those of their values.
+  /// the sums of their values.
   static SplitSums in(Real* buffer, std::int64_t features, std::size_t lanes, std::size_t count,
                       std::size_t first, double* score_weights) {
     const std::size_t of_keys = (static_cast<std::size_t>(features) + lanes - 1) / lanes * lanes;

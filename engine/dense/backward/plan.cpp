@@ -28,7 +28,7 @@ constexpr std::int64_t kPairedRunRows = 256;
 /// cache.
 constexpr std::int64_t kBiasKeys = 1024;
 
-/// Parts of a bias's repeats have a few panels of rows each.
+/// Shares of a bias's repeats have a few panels of rows each.
 constexpr std::int64_t kPanelsPerPart = 4;
 constexpr std::int64_t kMostParts = 16;
 

@@ -17,7 +17,7 @@ struct BackwardSlab {
   std::size_t query_columns;  ///< the same rows, or weights of features, see GradPanel
   std::size_t grad_columns;
   std::size_t grad_query;   ///< accumulators, [panel][accumulator_rows][pitch]
-  std::size_t softmax;      ///< four numbers of every row, see GradPanel
+  std::size_t softmax;      ///< four values of every row, see GradPanel
   std::size_t row_sum;      ///< a panel's, folding alone uses it
   std::size_t summed;       ///< [panels] bytes, Summed
   std::size_t finite;       ///< [panels] bool, GradPanel::finite
@@ -26,10 +26,10 @@ struct BackwardSlab {
   std::size_t before;       ///< [key_block][pitch], scores on the way
   std::size_t rounded;      ///< probs of a run, then gradients, [key_block][rows] bfloat16
   std::size_t packed;       ///< one tile of keys, packed as values are
-  std::size_t wide;         ///< the same as numbers on the way there, where keys are pairs
+  std::size_t wide;         ///< the same as floats on the way there, where keys are pairs
   std::size_t finite_keys;  ///< [tile_kv] bytes, what Products knows of them
   std::size_t bias;         ///< [bias_keys][panel], sums of gradients of a bias
-  std::size_t bias_part;    ///< likewise, of a part
+  std::size_t bias_part;    ///< likewise, of one share
   std::size_t bias_lanes;   ///< likewise, the bias itself, if shares_bias()
   std::size_t bias_rows;    ///< [panel + 1][bias_keys], the same as rows
   std::size_t rows;         ///< a panel's rows, widened, and one more
@@ -77,10 +77,10 @@ struct heed_attention_backward_plan {
   heed::BackwardSlab slab;
   std::size_t slab_bytes;  ///< of both slabs
   std::int64_t bias_keys;  ///< of a tile of the bias
-  /// How many parts of the panels that a tile repeats over are summed apart, and then in order. It
+  /// How many shares of the panels that a tile repeats over are summed apart, and then in order. It
   /// depends on the problem and the panel alone.
   std::int64_t bias_parts;
-  bool bias_apart;         ///< parts are tasks of their own
+  bool bias_apart;         ///< shares are tasks of their own
   std::size_t bias_sums;   ///< offset: [bias_tasks][bias_parts][bias_values], where they are
   std::size_t sums;        ///< offset: KeySums [packs][splits], where splits are apart
   std::size_t score_sums;  ///< offset: double [packs][splits][pack_heads][features], if activated
@@ -92,7 +92,7 @@ struct heed_attention_backward_plan {
   std::byte* slab_in(std::byte* workspace, std::uint32_t worker) const {
     return workspace + worker * slab_bytes;
   }
-  /// In a thread's slab: that of the attention, then its own.
+  /// In a thread's slab: the attention's, then its own.
   template <class Real>
   Real* buffer(std::byte* both, std::size_t heed::BackwardSlab::*offset) const {
     return reinterpret_cast<Real*>(both + attention.slab.bytes + slab.*offset);

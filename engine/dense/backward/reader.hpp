@@ -13,7 +13,7 @@
 
 namespace heed {
 
-/// The bits of two numbers that are bfloat16, side by side.
+/// The bits of two floats that are bfloat16, side by side.
 inline float pair_of(float even, float odd) {
   std::uint32_t low = 0;
   std::uint32_t high = 0;
@@ -210,7 +210,7 @@ class Reader {
   /// Few rows were decoded: products in another order, each off by (features + 4) units of
   /// |query| |key| at most. Where that is so much that probabilities show it, as they do a
   /// log-sum-exp that has lost digits, the row is far, too. `apart`: how far apart its
-  /// log-sum-exp and that of the products here may be.
+  /// log-sum-exp and the products' here may be.
   void find_apart(const GradPanel<Real>& panel, bool* far, double* apart, Real* spare) const {
     const auto features = static_cast<std::size_t>(on_.problem.features);
     const auto size = [&] {
@@ -238,7 +238,7 @@ class Reader {
       scores_.read_query(row, head, spare);
       const double most =
           std::fabs(on_.problem.scale * on_.problem.log2_unit) * size() * largest[i];
-      // Digits are no matter where numbers are not finite.
+      // Digits are no matter where sizes are not finite.
       if (!(most > kFarLogSum<Real>) || !std::isfinite(most)) return;
       if (!std::isfinite(panel.lse_rest[i])) return;
       far[i] = true;
@@ -247,8 +247,8 @@ class Reader {
   }
 
   /// Sums the probabilities of rows again whose log-sum-exp has lost digits, or is `apart` from
-  /// that of the scores here. Where it is that of these keys, as far as this tells, the sum
-  /// replaces it; else it is the log-sum-exp of more keys, and stays.
+  /// what scores here give. Where it belongs to these keys, as far as this tells, the sum replaces
+  /// it; else it is the log-sum-exp of more keys, and stays.
   void weigh_far_rows(const GradPanel<Real>& panel, const bool* far, const double* apart) const {
     alignas(kAlignment) Real row_max[kMaxPanel];
     alignas(kAlignment) Real row_sum[kMaxPanel];
@@ -274,8 +274,8 @@ class Reader {
     });
   }
 
-  /// [columns][row][pitch], or of pairs [columns][pair of rows][pitch]. Numbers that
-  /// become pairs were bfloat16.
+  /// [columns][row][pitch], or of pairs [columns][pair of rows][pitch]. Values that become pairs
+  /// were bfloat16.
   void lay_in_columns(const GradPanel<Real>& panel, const Real* const* rows, std::size_t features,
                       Real* to) const {
     const std::size_t count = panel.rows;

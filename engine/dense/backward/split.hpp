@@ -237,8 +237,8 @@ class Split {
     });
   }
 
-  /// Turns gradients of queries over their norms, times weights of heads, into those of queries;
-  /// the gradients of these weights, times them, are the gradient of the scale.
+  /// Turns gradients of queries over their norms, times weights of heads, into gradients of
+  /// queries; the gradients of these weights, times them, are the gradient of the scale.
   void leave_norms(const GradPanel<Real>& panel, Real* rows, Real* query, double* to) const {
     const auto features = static_cast<std::size_t>(on_.problem.features);
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
