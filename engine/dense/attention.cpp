@@ -132,7 +132,7 @@ class Prefill {
         attend_keys(panel, packs(1), false);
       const bool isolated = finish(panel);
       write(panel);
-      const bool weighed = kept_.write(panel, block_keys(panel), scores_);
+      const bool weighed = kept_.write(panel, block_keys(panel, products_), scores_);
       if (isolated || weighed) tile.loaded = false;  // the buffers hold other keys
     });
   }
@@ -161,10 +161,10 @@ class Prefill {
       const FusedKeys fused = fused_keys(panel, keys.block, state.fresh, plain);
       weigh_apart(panel, keys, 0, fused.begin, state, summed, probs);
       if (fused.count > 0)
-        products_.qk_softmax(
-            panel.vectors, from_row(keys.keys, static_cast<std::int64_t>(fused.begin)), fused.count,
-            panel.query, static_cast<std::size_t>(on_.problem.features),
-            probs + fused.begin * panel.pitch, fused.begin, state, summed);
+        products_.qk_softmax(panel.vectors,
+                             from_row(keys.keys, static_cast<std::int64_t>(fused.begin)),
+                             fused.count, panel.query, on_.features(),
+                             probs + fused.begin * panel.pitch, fused.begin, state, summed);
       weigh_apart(panel, keys, fused.end(), keys.block.keys, state, summed, probs);
       kept_.keep(panel, keys.block, keys.needed);
       weigh_values(panel, keys, tile, state, dropped(panel, keys, state, probs));
@@ -192,9 +192,8 @@ class Prefill {
     if (groups.count > 0) {
       const auto first = static_cast<std::int64_t>(groups.begin);
       products_.attend(panel.vectors, from_row(keys.keys, first), groups.count, panel.query,
-                       static_cast<std::size_t>(on_.problem.features),
-                       from_key(products_, tile.values, keys.first + first), features_, state,
-                       summed);
+                       on_.features(), from_key(products_, tile.values, keys.first + first),
+                       features_, state, summed);
       state.fresh = false;
     }
     apart(groups.end(), keys.block.keys);
@@ -228,7 +227,7 @@ class Prefill {
   template <class Function>
   void each_attended(const Panel<Real>& panel, Tile& tile, Function&& function) const {
     each_block(std::max(tile.begin, panel.key_begin), std::min(tile.end, panel.key_end),
-               block_keys(panel), [&](const KeyBlock& block) {
+               block_keys(panel, products_), [&](const KeyBlock& block) {
                  panel.fold(block.begin);
                  const Allowed allowed = scores_.allowed(panel, block);
                  if (allowed == Allowed::kNone) return kept_.skip(panel, block);
@@ -249,7 +248,7 @@ class Prefill {
                                   keys.needed, probs, scores_.attended(panel, keys.block));
     else
       accumulate(products_, panel, state, from_key(products_, tile.values, keys.first), keys.block,
-                 keys.needed, probs, on_.problem.value_features);
+                 keys.needed, probs);
   }
 
   /// Hard attention: the best key of every row so far.
@@ -260,10 +259,6 @@ class Prefill {
       argmax(panel).look(on_.kernels, scores, keys.block.begin, keys.block.keys, panel.rows,
                          panel.vectors);
     });
-  }
-
-  std::int64_t block_keys(const Panel<Real>& panel) const {
-    return heed::block_keys(panel, products_, on_.problem.value_features);
   }
 
   Panel<Real> panel(std::int64_t p) const {
@@ -358,7 +353,7 @@ class Prefill {
     attend_keys(panel, packs(1), false);
     finish(panel);
     write(panel, rows);
-    if (kept_.keeps()) kept_.write(panel, block_keys(panel), scores_, rows);
+    if (kept_.keeps()) kept_.write(panel, block_keys(panel, products_), scores_, rows);
   }
 
   /// Writes the results of a panel that has seen all keys, or the chunk's, or the `wanted` rows of
@@ -401,7 +396,7 @@ class Prefill {
   const Output<Real> output_;
   const KeptProbs<Real> kept_;
   const Dropout<Real> dropout_;
-  const std::size_t features_ = static_cast<std::size_t>(on_.problem.value_features);
+  const std::size_t features_ = on_.value_features();
   const bool in_groups_ = products_.attend != nullptr && !kept_.keeps() && !dropout_.drops();
 };
 

@@ -121,7 +121,7 @@ class ChunkSoftmax {
   /// Writes the results. False if a value that is not finite may have reached rows that may not
   /// attend it.
   bool end() const {
-    const auto features = static_cast<std::size_t>(on_.problem.value_features);
+    const std::size_t features = on_.value_features();
     const std::size_t whole = std::min(order_.whole(), features);
     for (std::size_t r = 0; r < panel_.rows; ++r) {
       const Real* const from = sums_ + r * order_.padded();
@@ -161,7 +161,7 @@ class ChunkSoftmax {
 
   void pack_queries() const {
     const RowOrder order = key_.order();
-    const auto features = static_cast<std::size_t>(on_.problem.features);
+    const std::size_t features = on_.features();
     Real* const query = on_.buffer(&Slab::rows);
     std::fill(query + features, query + std::max(features, order.features), Real{0});
     for (std::size_t r = 0; r < panel_.rows; ++r) {
@@ -175,7 +175,7 @@ class ChunkSoftmax {
   /// attend them.
   void isolate(const KeyBlock& block) const {
     const Problem& p = on_.problem;
-    const auto features = static_cast<std::size_t>(p.value_features);
+    const std::size_t features = on_.value_features();
     const auto bytes = static_cast<std::size_t>(p.value.bytes);
     const Real* const attended = rows_.scores.attended(panel_, block);
     auto* const copies = reinterpret_cast<std::byte*>(on_.buffer(&Slab::values));

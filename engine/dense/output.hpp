@@ -106,7 +106,7 @@ class Output {
 
   const AttentionThread<Real> on_;
   const Layout& out_ = on_.problem.out;
-  const std::size_t features_ = static_cast<std::size_t>(on_.problem.value_features);
+  const std::size_t features_ = on_.value_features();
   RowResult<Real>* const results_;
 };
 

@@ -180,6 +180,10 @@ struct AttentionThread {
     return reinterpret_cast<Real*>(slab + plan.slab.*offset);
   }
 
+  /// Of a query or key, and of a value.
+  std::size_t features() const { return static_cast<std::size_t>(problem.features); }
+  std::size_t value_features() const { return static_cast<std::size_t>(problem.value_features); }
+
   /// One per query head; nullptr: none.
   const Real* sinks() const { return static_cast<const Real*>(args.sinks); }
 
@@ -274,13 +278,13 @@ inline constexpr std::int64_t kNarrowestBlock = 16;
 
 /// Keys in a block of this panel.
 template <class Real>
-std::int64_t block_keys(const Panel<Real>& panel, const ProductKernels<Real>& products,
-                        std::int64_t value_features) {
+std::int64_t block_keys(const Panel<Real>& panel, const ProductKernels<Real>& products) {
+  const auto features = static_cast<std::int64_t>(panel.sum_features);
   std::int64_t keys = products.key_block;
   if (panel.vectors > 1) return keys;
   const std::int64_t narrowest = std::max(kNarrowestBlock, std::int64_t{products.depth});
   // Halved, so that blocks end where tiles end, whatever the tile.
-  while (keys > narrowest && keys * value_features > kNarrowBlockFloats) keys /= 2;
+  while (keys > narrowest && keys * features > kNarrowBlockFloats) keys /= 2;
   return keys;
 }
 

@@ -82,7 +82,7 @@ class Scores {
     const bool product = on_.problem.is_product();
     if (!product) lay_weights(panel, scale, panel.query + feature_numbers(panel));
     const Layout& layout = on_.problem.query;
-    const auto features = static_cast<std::size_t>(on_.problem.features);
+    const std::size_t features = on_.features();
     if (products_.pack_bf16_query != nullptr && has_rows_of(ElementType::kBf16, layout) &&
         !on_.problem.divides_by_norms()) {
       const std::uint16_t* rows[kMaxPanel];
@@ -120,13 +120,11 @@ class Scores {
     panel.each_row([&](std::size_t i, std::int64_t, std::int64_t head) {
       rows[i] = weights == nullptr ? &kOne : weights + head * on_.problem.features;
     });
-    on_.kernels.panels.pack_query(panel.vectors, rows, panel.rows, 1,
-                                  static_cast<std::size_t>(on_.problem.features), scale, to);
+    on_.kernels.panels.pack_query(panel.vectors, rows, panel.rows, 1, on_.features(), scale, to);
   }
   /// The panel as kernels of scores that are no products want it, with such weights.
   ActivatedPanel<Real> activated(const Panel<Real>& panel, const Real* weights) const {
-    return {panel.query, weights, static_cast<std::size_t>(on_.problem.features),
-            on_.problem.template act<Real>()};
+    return {panel.query, weights, on_.features(), on_.problem.template act<Real>()};
   }
 
   /// The keys [begin, end) of key head g, where they lie, or widened; pairs where they lie, or
@@ -137,8 +135,7 @@ class Scores {
                                                 on_.problem.divides_by_norms());
     if (products_.split_rows == nullptr) return keys;
     Real* const parts = on_.buffer(&Slab::split);
-    products_.split_rows(keys, static_cast<std::size_t>(end - begin),
-                         static_cast<std::size_t>(on_.problem.features), parts);
+    products_.split_rows(keys, static_cast<std::size_t>(end - begin), on_.features(), parts);
     return {parts,
             ceil_div(on_.problem.features, std::int64_t{products_.depth}) * products_.elements()};
   }
@@ -183,8 +180,7 @@ class Scores {
                const KeyRanges& needed, Allowed allowed, Real* scores,
                const LaidBias<Real>& bias = {}) const {
     if (on_.problem.is_product())
-      products_.scores(panel.vectors, key, needed, panel.query,
-                       static_cast<std::size_t>(on_.problem.features), scores);
+      products_.scores(panel.vectors, key, needed, panel.query, on_.features(), scores);
     else
       on_.kernels.panels.activated_scores(panel.vectors, key, needed,
                                           activated(panel, panel.query + feature_numbers(panel)),
@@ -268,14 +264,12 @@ class Scores {
   void read_query(std::int64_t row, std::int64_t head, Real* query) const {
     const Layout& layout = on_.problem.query;
     on_.kernels.numbers.read(layout.type, on_.query_row(on_.args.query, layout, row, head),
-                             layout.strides.feature, static_cast<std::size_t>(on_.problem.features),
-                             query);
+                             layout.strides.feature, on_.features(), query);
   }
   /// The same divided by its norm, times the head's weight; returns `query`.
   Real* read_unit_query(std::int64_t row, std::int64_t head, Real* query) const {
     read_query(row, head, query);
-    divide_by_norm(on_.kernels, query, static_cast<std::size_t>(on_.problem.features),
-                   head_weight(head), query);
+    divide_by_norm(on_.kernels, query, on_.features(), head_weight(head), query);
     return query;
   }
   double head_weight(std::int64_t head) const {
@@ -295,7 +289,7 @@ class Scores {
 
  private:
   std::size_t feature_numbers(const Panel<Real>& panel) const {
-    return static_cast<std::size_t>(on_.problem.features) * panel.pitch;
+    return on_.features() * panel.pitch;
   }
 
   /// Calls function(i, address) for every row of the panel with the address of column `first` of

@@ -40,11 +40,11 @@ ValueView<Real> from_key(const ProductKernels<Real>& products, ValueView<Real> v
 template <class Real>
 void accumulate(const ProductKernels<Real>& products, const Panel<Real>& panel,
                 const RowState<Real>& state, const ValueView<Real>& values, const KeyBlock& block,
-                const KeyRanges& needed, const Real* probs, std::int64_t features) {
+                const KeyRanges& needed, const Real* probs) {
   constexpr auto kRunKeys = static_cast<std::int64_t>(PanelGeometry::run);
   products.accumulate(panel.vectors, values, needed,
                       static_cast<std::size_t>(kRunKeys - block.begin % kRunKeys), probs, state,
-                      static_cast<std::size_t>(features));
+                      panel.sum_features);
 }
 
 /// Packs rows [begin, end) of a key head's keys or values straight from where they lie; false: they
@@ -72,7 +72,7 @@ class Values {
         values_(values_of(on.problem, on.args)),
         products_(products_of(on.kernels, parts)),
         key_head_(key_head),
-        features_(static_cast<std::size_t>(on.problem.value_features)) {}
+        features_(on.value_features()) {}
 
   /// The values of keys [begin, end), where they lie, or widened.
   RowsView<Real> rows(std::int64_t begin, std::int64_t end) const {
@@ -131,7 +131,7 @@ class Values {
           function);
     };
     each([&](std::size_t j, std::size_t x, Real) { clear(j, x); });
-    accumulate(products_, panel, state, view, block, needed, probs, on_.problem.value_features);
+    accumulate(products_, panel, state, view, block, needed, probs);
     each([&](std::size_t j, std::size_t x, Real value) {
       const std::size_t at = j * panel.pitch;
       add_special(value, attended + at, probs + at, panel.rows,

@@ -63,13 +63,12 @@ class Products {
   void attend(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& keys,
               const KeyBlock& block) const {
     const std::int64_t first = keys.begin - tile.begin;
-    const auto features = static_cast<std::size_t>(on_.problem.features);
+    const std::size_t features = on_.features();
     RoundedGradients<Real> to = lines(panel, keys.begin, block);
     to.paired = panel.gradients;
     products_.score_gradients(panel.vectors, from_row(tile.key, first), from_row(tile.value, first),
                               keys.keys,
-                              {panel.query, features, panel.grad_out,
-                               static_cast<std::size_t>(on_.problem.value_features),
+                              {panel.query, features, panel.grad_out, on_.value_features(),
                                panel.lse_whole, panel.lse_rest, panel.delta},
                               to);
     products_.multiply_panel(panel.vectors, from_key(products_, packed(tile), first), keys.keys,
@@ -139,7 +138,7 @@ class Products {
   /// Scores that are no products: their share in queries, weights of features, and keys.
   void add_activated(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
                      const SplitSums<Real>& sums) const {
-    const auto features = static_cast<std::size_t>(on_.problem.features);
+    const std::size_t features = on_.features();
     Real* const of_query = panel.state.accumulators;
     Real* const of_weights = of_query + features * panel.pitch;
     if (panel.begins_sums()) std::fill_n(of_query, 2 * features * panel.pitch, Real{0});
@@ -165,7 +164,7 @@ class Products {
     RowState<Real> state = panel.state;
     state.fresh = panel.begins_sums();
     accumulate(products_, panel, state, from_key(products_, packed(tile), block.begin - tile.begin),
-               block, all_keys(block.keys), panel.gradients, on_.problem.features);
+               block, all_keys(block.keys), panel.gradients);
   }
 
   /// The rounded values that pairs of rows are made of: [key_block][run_rows()] each.
@@ -247,8 +246,8 @@ class Products {
   /// alone: no tile, task or thread can be seen in the bits.
   void add_attended(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
                     const SplitSums<Real>& sums) const {
-    const auto features = static_cast<std::size_t>(on_.problem.features);
-    const auto value_features = static_cast<std::size_t>(on_.problem.value_features);
+    const std::size_t features = on_.features();
+    const std::size_t value_features = on_.value_features();
     const Real* const attended = scores_.attended(panel, block);
     if (panel.begins_sums()) std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
     const auto add = [&](Real factor, const Real* columns, std::size_t i, std::size_t count,

@@ -92,8 +92,8 @@ class Reader {
   /// Fills the panel's buffers except the columns; begins the terms of its rows. Leaves where the
   /// rows of grad_out can be read.
   void read(const GradPanel<Real>& panel, const Real** grad_out) const {
-    const auto value_features = static_cast<std::size_t>(on_.problem.value_features);
-    const auto features = static_cast<std::size_t>(on_.problem.features);
+    const std::size_t value_features = on_.value_features();
+    const std::size_t features = on_.features();
     scores_.pack_query(panel);
     *panel.summed = Summed::kNothing;
     std::fill_n(panel.state.row_sum, panel.pitch, Real{0});
@@ -135,8 +135,8 @@ class Reader {
 
   /// Fills the columns too.
   void read_whole(const GradPanel<Real>& panel) const {
-    const auto value_features = static_cast<std::size_t>(on_.problem.value_features);
-    const auto features = static_cast<std::size_t>(on_.problem.features);
+    const std::size_t value_features = on_.value_features();
+    const std::size_t features = on_.features();
     Real* const spare = rows_.buffer(&BackwardSlab::rows);
     const Real* rows[kMaxPanel];
     read(panel, rows);
@@ -184,7 +184,7 @@ class Reader {
       return number_at(*on_.plan.context->kernels, layout.type,
                        on_.query_row(data, layout, row, head));
     };
-    const auto features = static_cast<std::size_t>(on_.problem.value_features);
+    const std::size_t features = on_.value_features();
     const Real* const out =
         readable(on_.kernels, on_.problem.out,
                  on_.query_row(on_.args.out, on_.problem.out, row, head), features, spare);
@@ -212,7 +212,7 @@ class Reader {
   /// log-sum-exp that has lost digits, the row is far, too. `apart`: how far apart its
   /// log-sum-exp and the products' here may be.
   void find_apart(const GradPanel<Real>& panel, bool* far, double* apart, Real* spare) const {
-    const auto features = static_cast<std::size_t>(on_.problem.features);
+    const std::size_t features = on_.features();
     const auto size = [&] {
       return std::sqrt(on_.kernels.numbers.inner_product(spare, spare, features));
     };

@@ -37,8 +37,7 @@ class ScoreGradients {
     const KeyRanges all = all_keys(block.keys);
     scores_.compute(panel, keys, block, all, allowed, scores, bias_);
     rows_.products().scores(panel.vectors, from_row(tile.value, block.begin - tile.begin), all,
-                            panel.grad_out, static_cast<std::size_t>(on_.problem.value_features),
-                            gradients);
+                            panel.grad_out, on_.value_features(), gradients);
     if (dropout_.drops())
       dropout_.apply(panel, block, all, gradients, dropout_.factor(), gradients, nullptr);
     const bool warms = rows_.args.given.grad_temperature != nullptr && rows_.all_terms != nullptr;

@@ -193,19 +193,17 @@ class Split {
 
   /// The gradients of scores with their biases are the gradients of the biases.
   void write_bias(const GradPanel<Real>& panel, const KeyBlock& block) const {
-    std::byte* to[kMaxPanel];
-    panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-      to[i] = bias_at(rows_.plan, rows_.args, on_.sequence.batch, head, row, block.begin);
-    });
     write_bias_columns(rows_.plan, panel.gradients, panel.vectors, panel.rows,
                        static_cast<std::int64_t>(block.keys),
-                       rows_.buffer(&BackwardSlab::bias_rows),
-                       [&](std::size_t i) { return to[i]; });
+                       rows_.buffer(&BackwardSlab::bias_rows), [&](std::size_t i) {
+                         return bias_at(rows_.plan, rows_.args, on_.sequence.batch, panel.head(i),
+                                        panel.query_row(i), block.begin);
+                       });
   }
 
   /// Writes the gradients of the panel's queries.
   void finish(const GradPanel<Real>& panel, const SplitSums<Real>& sums) const {
-    const auto features = static_cast<std::size_t>(on_.problem.features);
+    const std::size_t features = on_.features();
     panel.finish_sums();
     Real* const rows = rows_.buffer(&BackwardSlab::rows);
     if (!on_.problem.is_product()) add_score_weights(panel, rows, sums.score_weights);
@@ -240,7 +238,7 @@ class Split {
   /// Turns gradients of queries over their norms, times weights of heads, into gradients of
   /// queries; the gradients of these weights, times them, are the gradient of the scale.
   void leave_norms(const GradPanel<Real>& panel, Real* rows, Real* query, double* to) const {
-    const auto features = static_cast<std::size_t>(on_.problem.features);
+    const std::size_t features = on_.features();
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
       gradients_.scores().read_query(row, head, query);
       const double weight = gradients_.scores().head_weight(head);
@@ -254,7 +252,7 @@ class Split {
   /// Sums of gradients times act(), each of a row and feature: times weights, of all features, they
   /// are the gradient of the scale.
   void add_score_weights(const GradPanel<Real>& panel, Real* rows, double* to) const {
-    const auto features = static_cast<std::size_t>(on_.problem.features);
+    const std::size_t features = on_.features();
     turn_into_rows(on_.kernels, panel.state.accumulators + features * panel.pitch, panel.vectors,
                    panel.rows, features, rows);
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
