@@ -142,7 +142,7 @@ class Products {
     Real* const of_query = panel.state.accumulators;
     Real* const of_weights = of_query + features * panel.pitch;
     if (panel.begins_sums()) std::fill_n(of_query, 2 * features * panel.pitch, Real{0});
-    // Keys sum over lanes: lanes of no row have a gradient too, where a key is not finite.
+    // Keys sum over lanes: lanes of no row may have any gradient, where a key is not finite.
     for (std::size_t j = 0; panel.rows < panel.pitch && j < block.keys; ++j)
       std::fill(panel.gradients + j * panel.pitch + panel.rows,
                 panel.gradients + (j + 1) * panel.pitch, Real{0});

@@ -238,7 +238,7 @@ class Reader {
       scores_.read_query(row, head, spare);
       const double most =
           std::fabs(on_.problem.scale * on_.problem.log2_unit) * size() * largest[i];
-      // Digits are no matter where sizes are not finite.
+      // Digits do not matter where sizes are not finite.
       if (!(most > kFarLogSum<Real>) || !std::isfinite(most)) return;
       if (!std::isfinite(panel.lse_rest[i])) return;
       far[i] = true;
