@@ -1,29 +1,13 @@
 // The C boundary of gradients: of attention, and of multi-head blocks.
 #include "api/shim.hpp"
 
-namespace {
-
-heed_multihead_backward_plan plan_of(const heed_context& context,
-                                     const heed_multihead_backward_desc* desc) {
-  return heed::make_plan(context, heed::validate(heed::read_struct(desc, "desc")));
-}
-
-heed_attention_backward_plan plan_of(const heed_context& context,
-                                     const heed_attention_backward_desc* desc) {
-  return heed::make_plan(context, heed::validate(heed::read_struct(desc, "desc")));
-}
-
-}  // namespace
-
 heed_status heed_attention_backward_plan_create(const heed_context* context,
                                                 const heed_attention_backward_desc* desc,
                                                 heed_attention_backward_plan** plan) {
-  return heed::create_plan(context, plan, [&](const heed_context& c) { return plan_of(c, desc); });
+  return heed::create_plan(plan, context, desc);
 }
 
-void heed_attention_backward_plan_destroy(heed_attention_backward_plan* plan) {
-  heed::destroy_plan(plan);
-}
+HEED_PLAN_FUNCTIONS(heed_attention_backward)
 
 heed_status heed_attention_backward_plan_describe(const heed_attention_backward_plan* plan,
                                                   heed_attention_info* info) {
@@ -43,37 +27,19 @@ heed_status heed_attention_backward_plan_describe(const heed_attention_backward_
   });
 }
 
-heed_status heed_attention_backward_plan_workspace(const heed_attention_backward_plan* plan,
-                                                   size_t* bytes) {
-  return heed::tell_workspace(plan, bytes);
-}
-
-heed_status heed_attention_backward_plan_run(const heed_attention_backward_plan* plan,
-                                             const heed_attention_backward_args* args,
-                                             void* workspace, size_t workspace_bytes) {
-  return heed::guarded(
-      [&] { heed::run(heed::required(plan, "plan"), args, workspace, workspace_bytes); });
-}
-
 heed_status heed_attention_backward(const heed_context* context,
                                     const heed_attention_backward_desc* desc,
                                     const heed_attention_backward_args* args) {
-  return heed::guarded([&] {
-    const auto plan = plan_of(heed::required(context, "context"), desc);
-    const heed::OwnedWorkspace workspace(plan);
-    heed::run(plan, args, workspace.get(), workspace.bytes());
-  });
+  return heed::run_once(args, context, desc);
 }
 
 heed_status heed_multihead_backward_plan_create(const heed_context* context,
                                                 const heed_multihead_backward_desc* desc,
                                                 heed_multihead_backward_plan** plan) {
-  return heed::create_plan(context, plan, [&](const heed_context& c) { return plan_of(c, desc); });
+  return heed::create_plan(plan, context, desc);
 }
 
-void heed_multihead_backward_plan_destroy(heed_multihead_backward_plan* plan) {
-  heed::destroy_plan(plan);
-}
+HEED_PLAN_FUNCTIONS(heed_multihead_backward)
 
 heed_status heed_multihead_backward_plan_describe(const heed_multihead_backward_plan* plan,
                                                   heed_multihead_info* info) {
@@ -91,24 +57,8 @@ heed_status heed_multihead_backward_plan_describe(const heed_multihead_backward_
   });
 }
 
-heed_status heed_multihead_backward_plan_workspace(const heed_multihead_backward_plan* plan,
-                                                   size_t* bytes) {
-  return heed::tell_workspace(plan, bytes);
-}
-
-heed_status heed_multihead_backward_plan_run(const heed_multihead_backward_plan* plan,
-                                             const heed_multihead_backward_args* args,
-                                             void* workspace, size_t workspace_bytes) {
-  return heed::guarded(
-      [&] { heed::run(heed::required(plan, "plan"), args, workspace, workspace_bytes); });
-}
-
 heed_status heed_multihead_backward(const heed_context* context,
                                     const heed_multihead_backward_desc* desc,
                                     const heed_multihead_backward_args* args) {
-  return heed::guarded([&] {
-    const auto plan = plan_of(heed::required(context, "context"), desc);
-    const heed::OwnedWorkspace workspace(plan);
-    heed::run(plan, args, workspace.get(), workspace.bytes());
-  });
+  return heed::run_once(args, context, desc);
 }

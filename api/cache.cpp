@@ -87,9 +87,7 @@ heed_status heed_cache_attention(const heed_cache* cache, const heed_cache_atten
     const heed_cache_attention_desc known = heed::read_struct(desc, "desc");
     const heed::CacheAttention attention(c, known, heed::read_struct(args, "args"));
     if (c.context->checked) heed::audit_cache_attention(attention);
-    const heed_attention_plan plan = heed::make_plan(*c.context, attention.problem());
-    const heed::OwnedWorkspace workspace(plan);
-    heed::run(plan, &attention.args(), workspace.get(), workspace.bytes());
+    heed::run_alone(heed::make_plan(*c.context, attention.problem()), &attention.args());
   });
 }
 

@@ -7,24 +7,8 @@
 #include "engine/graph/plan.hpp"
 #include "engine/runtime/structs.hpp"
 
-namespace {
-
 using heed::guarded;
 using heed::required;
-
-heed_graph_attention_plan plan_of(const heed_context& context, const heed_graph* given,
-                                  const heed_graph_attention_desc* desc) {
-  const heed_graph& graph = required(given, "graph");
-  return heed::make_plan(context, graph, heed::validate(graph, heed::read_struct(desc, "desc")));
-}
-
-heed_graph_attention_backward_plan plan_of(const heed_context& context, const heed_graph* given,
-                                           const heed_graph_attention_backward_desc* desc) {
-  const heed_graph& graph = required(given, "graph");
-  return heed::make_plan(context, graph, heed::validate(graph, heed::read_struct(desc, "desc")));
-}
-
-}  // namespace
 
 heed_status heed_graph_create(const heed_context* context, const heed_graph_desc* desc,
                               heed_graph** graph) {
@@ -61,13 +45,10 @@ heed_status heed_graph_describe(const heed_graph* graph, heed_graph_info* info) 
 heed_status heed_graph_attention_plan_create(const heed_context* context, const heed_graph* graph,
                                              const heed_graph_attention_desc* desc,
                                              heed_graph_attention_plan** plan) {
-  return heed::create_plan(context, plan,
-                           [&](const heed_context& c) { return plan_of(c, graph, desc); });
+  return heed::create_plan(plan, context, graph, desc);
 }
 
-void heed_graph_attention_plan_destroy(heed_graph_attention_plan* plan) {
-  heed::destroy_plan(plan);
-}
+HEED_PLAN_FUNCTIONS(heed_graph_attention)
 
 heed_status heed_graph_attention_plan_describe(const heed_graph_attention_plan* plan,
                                                heed_graph_attention_info* info) {
@@ -80,17 +61,6 @@ heed_status heed_graph_attention_plan_describe(const heed_graph_attention_plan* 
     known.gathered_bytes = p.gathered_bytes;
     heed::write_struct(info, known, "info");
   });
-}
-
-heed_status heed_graph_attention_plan_workspace(const heed_graph_attention_plan* plan,
-                                                size_t* bytes) {
-  return heed::tell_workspace(plan, bytes);
-}
-
-heed_status heed_graph_attention_plan_run(const heed_graph_attention_plan* plan,
-                                          const heed_graph_attention_args* args, void* workspace,
-                                          size_t workspace_bytes) {
-  return guarded([&] { heed::run(required(plan, "plan"), args, workspace, workspace_bytes); });
 }
 
 heed_status heed_graph_attention_plan_project(const heed_graph_attention_plan* plan,
@@ -117,23 +87,16 @@ heed_status heed_graph_attention_plan_project(const heed_graph_attention_plan* p
 heed_status heed_graph_attention(const heed_context* context, const heed_graph* graph,
                                  const heed_graph_attention_desc* desc,
                                  const heed_graph_attention_args* args) {
-  return guarded([&] {
-    const auto plan = plan_of(required(context, "context"), graph, desc);
-    const heed::OwnedWorkspace workspace(plan);
-    heed::run(plan, args, workspace.get(), workspace.bytes());
-  });
+  return heed::run_once(args, context, graph, desc);
 }
 
 heed_status heed_graph_attention_backward_plan_create(
     const heed_context* context, const heed_graph* graph,
     const heed_graph_attention_backward_desc* desc, heed_graph_attention_backward_plan** plan) {
-  return heed::create_plan(context, plan,
-                           [&](const heed_context& c) { return plan_of(c, graph, desc); });
+  return heed::create_plan(plan, context, graph, desc);
 }
 
-void heed_graph_attention_backward_plan_destroy(heed_graph_attention_backward_plan* plan) {
-  heed::destroy_plan(plan);
-}
+HEED_PLAN_FUNCTIONS(heed_graph_attention_backward)
 
 heed_status heed_graph_attention_backward_plan_describe(
     const heed_graph_attention_backward_plan* plan, heed_graph_attention_info* info) {
@@ -148,23 +111,8 @@ heed_status heed_graph_attention_backward_plan_describe(
   });
 }
 
-heed_status heed_graph_attention_backward_plan_workspace(
-    const heed_graph_attention_backward_plan* plan, size_t* bytes) {
-  return heed::tell_workspace(plan, bytes);
-}
-
-heed_status heed_graph_attention_backward_plan_run(const heed_graph_attention_backward_plan* plan,
-                                                   const heed_graph_attention_backward_args* args,
-                                                   void* workspace, size_t workspace_bytes) {
-  return guarded([&] { heed::run(required(plan, "plan"), args, workspace, workspace_bytes); });
-}
-
 heed_status heed_graph_attention_backward(const heed_context* context, const heed_graph* graph,
                                           const heed_graph_attention_backward_desc* desc,
                                           const heed_graph_attention_backward_args* args) {
-  return guarded([&] {
-    const auto plan = plan_of(required(context, "context"), graph, desc);
-    const heed::OwnedWorkspace workspace(plan);
-    heed::run(plan, args, workspace.get(), workspace.bytes());
-  });
+  return heed::run_once(args, context, graph, desc);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 #include "api/shim.hpp"
 #include "engine/context/context.hpp"
@@ -16,49 +17,30 @@
 #include "engine/runtime/structs.hpp"
 #include "engine/tensor/dropout.hpp"
 
-namespace {
-
 using heed::fail;
 using heed::guarded;
 using heed::required;
 
-heed_attention_plan plan_of(const heed_context& context, const heed_attention_desc* desc) {
-  return heed::make_plan(context, heed::validate(heed::read_struct(desc, "desc")));
-}
-
-}  // namespace
-
 const char* heed_status_name(heed_status status) {
+  constexpr const char* kNames[] = {
+      "HEED_STATUS_OK",
+      "HEED_STATUS_INVALID_ARGUMENT",
+      "HEED_STATUS_UNSUPPORTED",
+      "HEED_STATUS_OUT_OF_MEMORY",
+      "HEED_STATUS_INVALID_ENVIRONMENT",
+      "HEED_STATUS_INVALID_WORKSPACE",
+      "HEED_STATUS_EXECUTOR_FAILED",
+      "HEED_STATUS_INTERNAL",
+      "HEED_STATUS_BUSY",
+      "HEED_STATUS_IO",
+      "HEED_STATUS_CORRUPT",
+  };
+  static_assert(std::size(kNames) == HEED_STATUS_CORRUPT + 1);
   // A caller's number may be no status, and C++ may count on a heed_status to be one.
   std::uint32_t number = 0;
   static_assert(sizeof(number) == sizeof(status));
   std::memcpy(&number, &status, sizeof(number));
-  if (number > HEED_STATUS_CORRUPT) return "unknown heed_status";
-  switch (status) {
-    case HEED_STATUS_OK:
-      return "HEED_STATUS_OK";
-    case HEED_STATUS_INVALID_ARGUMENT:
-      return "HEED_STATUS_INVALID_ARGUMENT";
-    case HEED_STATUS_UNSUPPORTED:
-      return "HEED_STATUS_UNSUPPORTED";
-    case HEED_STATUS_OUT_OF_MEMORY:
-      return "HEED_STATUS_OUT_OF_MEMORY";
-    case HEED_STATUS_INVALID_ENVIRONMENT:
-      return "HEED_STATUS_INVALID_ENVIRONMENT";
-    case HEED_STATUS_INVALID_WORKSPACE:
-      return "HEED_STATUS_INVALID_WORKSPACE";
-    case HEED_STATUS_EXECUTOR_FAILED:
-      return "HEED_STATUS_EXECUTOR_FAILED";
-    case HEED_STATUS_INTERNAL:
-      return "HEED_STATUS_INTERNAL";
-    case HEED_STATUS_BUSY:
-      return "HEED_STATUS_BUSY";
-    case HEED_STATUS_IO:
-      return "HEED_STATUS_IO";
-    case HEED_STATUS_CORRUPT:
-      return "HEED_STATUS_CORRUPT";
-  }
-  return "unknown heed_status";
+  return number < std::size(kNames) ? kNames[number] : "unknown heed_status";
 }
 
 const char* heed_last_error(void) { return heed::last_error(); }
@@ -138,10 +120,10 @@ heed_status heed_context_describe(const heed_context* context, heed_context_info
 
 heed_status heed_attention_plan_create(const heed_context* context, const heed_attention_desc* desc,
                                        heed_attention_plan** plan) {
-  return heed::create_plan(context, plan, [&](const heed_context& c) { return plan_of(c, desc); });
+  return heed::create_plan(plan, context, desc);
 }
 
-void heed_attention_plan_destroy(heed_attention_plan* plan) { heed::destroy_plan(plan); }
+HEED_PLAN_FUNCTIONS(heed_attention)
 
 heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
                                          heed_attention_info* info) {
@@ -161,23 +143,9 @@ heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
   });
 }
 
-heed_status heed_attention_plan_workspace(const heed_attention_plan* plan, size_t* bytes) {
-  return heed::tell_workspace(plan, bytes);
-}
-
-heed_status heed_attention_plan_run(const heed_attention_plan* plan,
-                                    const heed_attention_args* args, void* workspace,
-                                    size_t workspace_bytes) {
-  return guarded([&] { heed::run(required(plan, "plan"), args, workspace, workspace_bytes); });
-}
-
 heed_status heed_attention(const heed_context* context, const heed_attention_desc* desc,
                            const heed_attention_args* args) {
-  return guarded([&] {
-    const auto plan = plan_of(required(context, "context"), desc);
-    const heed::OwnedWorkspace workspace(plan);
-    heed::run(plan, args, workspace.get(), workspace.bytes());
-  });
+  return heed::run_once(args, context, desc);
 }
 
 heed_status heed_dropout_mask(double dropout, uint64_t seed, uint64_t offset, int64_t batch,

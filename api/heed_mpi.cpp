@@ -15,7 +15,6 @@ namespace {
 using heed::guarded;
 using heed::required;
 using heed::mpi::RankGraph;
-using heed::mpi::RankPlan;
 using GraphPlan = heed_mpi_graph_attention_plan;
 
 // Plans of all operations.
@@ -27,18 +26,21 @@ void create(Plan** plan, const Given&... given) {
   *plan = made.release();
 }
 
-heed_status tell_workspace(const RankPlan* plan, size_t* bytes) {
-  return guarded([&] { required(bytes, "bytes") = required(plan, "plan").workspace_bytes; });
-}
-
-heed_status tell_times(const RankPlan* plan, heed_mpi_times* times) {
-  return guarded([&] { heed::write_struct(times, required(plan, "plan").times, "times"); });
-}
-
-template <class Plan, class Args>
-heed_status run(const Plan* plan, const Args* args, void* workspace, size_t workspace_bytes) {
-  return guarded([&] { required(plan, "plan").run(args, workspace, workspace_bytes); });
-}
+// NOLINTBEGIN(bugprone-macro-parentheses): they are parts of names
+/// The functions that are the same for all operations.
+#define HEED_MPI_PLAN_FUNCTIONS(operation, Args)                                                \
+  void operation##_plan_destroy(operation##_plan* plan) { delete plan; }                        \
+  heed_status operation##_plan_workspace(const operation##_plan* plan, size_t* bytes) {         \
+    return guarded([&] { required(bytes, "bytes") = required(plan, "plan").workspace_bytes; }); \
+  }                                                                                             \
+  heed_status operation##_plan_run(const operation##_plan* plan, const Args* args,              \
+                                   void* workspace, size_t workspace_bytes) {                   \
+    return guarded([&] { required(plan, "plan").run(args, workspace, workspace_bytes); });      \
+  }                                                                                             \
+  heed_status operation##_plan_times(const operation##_plan* plan, heed_mpi_times* times) {     \
+    return guarded([&] { heed::write_struct(times, required(plan, "plan").times, "times"); });  \
+  }
+// NOLINTEND(bugprone-macro-parentheses)
 
 struct Free {
   void operator()(void* memory) const { std::free(memory); }
@@ -122,7 +124,7 @@ heed_status heed_mpi_attention_plan_create(MPI_Comm communicator, const heed_con
   return guarded([&] { create(plan, communicator, context, desc); });
 }
 
-void heed_mpi_attention_plan_destroy(heed_mpi_attention_plan* plan) { delete plan; }
+HEED_MPI_PLAN_FUNCTIONS(heed_mpi_attention, heed_attention_args)
 
 heed_status heed_mpi_attention_plan_describe(const heed_mpi_attention_plan* plan,
                                              heed_mpi_attention_info* info) {
@@ -132,21 +134,6 @@ heed_status heed_mpi_attention_plan_describe(const heed_mpi_attention_plan* plan
 heed_status heed_mpi_attention_plan_choice(const heed_mpi_attention_plan* plan, uint32_t index,
                                            heed_mpi_choice* choice) {
   return tell_choice(plan, index, choice);
-}
-
-heed_status heed_mpi_attention_plan_workspace(const heed_mpi_attention_plan* plan, size_t* bytes) {
-  return tell_workspace(plan, bytes);
-}
-
-heed_status heed_mpi_attention_plan_run(const heed_mpi_attention_plan* plan,
-                                        const heed_attention_args* args, void* workspace,
-                                        size_t workspace_bytes) {
-  return run(plan, args, workspace, workspace_bytes);
-}
-
-heed_status heed_mpi_attention_plan_times(const heed_mpi_attention_plan* plan,
-                                          heed_mpi_times* times) {
-  return tell_times(plan, times);
 }
 
 heed_status heed_mpi_attention(MPI_Comm communicator, const heed_context* context,
@@ -162,9 +149,7 @@ heed_status heed_mpi_attention_backward_plan_create(MPI_Comm communicator,
   return guarded([&] { create(plan, communicator, context, desc); });
 }
 
-void heed_mpi_attention_backward_plan_destroy(heed_mpi_attention_backward_plan* plan) {
-  delete plan;
-}
+HEED_MPI_PLAN_FUNCTIONS(heed_mpi_attention_backward, heed_attention_backward_args)
 
 heed_status heed_mpi_attention_backward_plan_describe(const heed_mpi_attention_backward_plan* plan,
                                                       heed_mpi_attention_info* info) {
@@ -174,22 +159,6 @@ heed_status heed_mpi_attention_backward_plan_describe(const heed_mpi_attention_b
 heed_status heed_mpi_attention_backward_plan_choice(const heed_mpi_attention_backward_plan* plan,
                                                     uint32_t index, heed_mpi_choice* choice) {
   return tell_choice(plan, index, choice);
-}
-
-heed_status heed_mpi_attention_backward_plan_workspace(const heed_mpi_attention_backward_plan* plan,
-                                                       size_t* bytes) {
-  return tell_workspace(plan, bytes);
-}
-
-heed_status heed_mpi_attention_backward_plan_run(const heed_mpi_attention_backward_plan* plan,
-                                                 const heed_attention_backward_args* args,
-                                                 void* workspace, size_t workspace_bytes) {
-  return run(plan, args, workspace, workspace_bytes);
-}
-
-heed_status heed_mpi_attention_backward_plan_times(const heed_mpi_attention_backward_plan* plan,
-                                                   heed_mpi_times* times) {
-  return tell_times(plan, times);
 }
 
 heed_status heed_mpi_attention_backward(MPI_Comm communicator, const heed_context* context,
@@ -242,7 +211,7 @@ heed_status heed_mpi_graph_attention_plan_create(const heed_context* context,
   return guarded([&] { create(plan, context, required(graph, "graph"), desc); });
 }
 
-void heed_mpi_graph_attention_plan_destroy(heed_mpi_graph_attention_plan* plan) { delete plan; }
+HEED_MPI_PLAN_FUNCTIONS(heed_mpi_graph_attention, heed_graph_attention_args)
 
 heed_status heed_mpi_graph_attention_plan_describe(const heed_mpi_graph_attention_plan* plan,
                                                    heed_mpi_graph_attention_info* info) {
@@ -257,22 +226,6 @@ heed_status heed_mpi_graph_attention_plan_describe(const heed_mpi_graph_attentio
     known.workspace_bytes = p.workspace_bytes;
     heed::write_struct(info, known, "info");
   });
-}
-
-heed_status heed_mpi_graph_attention_plan_workspace(const heed_mpi_graph_attention_plan* plan,
-                                                    size_t* bytes) {
-  return tell_workspace(plan, bytes);
-}
-
-heed_status heed_mpi_graph_attention_plan_run(const heed_mpi_graph_attention_plan* plan,
-                                              const heed_graph_attention_args* args,
-                                              void* workspace, size_t workspace_bytes) {
-  return run(plan, args, workspace, workspace_bytes);
-}
-
-heed_status heed_mpi_graph_attention_plan_times(const heed_mpi_graph_attention_plan* plan,
-                                                heed_mpi_times* times) {
-  return tell_times(plan, times);
 }
 
 heed_status heed_mpi_graph_attention(const heed_context* context, const heed_mpi_graph* graph,

@@ -10,14 +10,6 @@
 using heed::guarded;
 using heed::required;
 
-namespace {
-
-heed_multihead_plan plan_of(const heed_context& context, const heed_multihead_desc* desc) {
-  return heed::make_plan(context, heed::validate(heed::read_struct(desc, "desc")));
-}
-
-}  // namespace
-
 heed_status heed_weights_create(const heed_context* context, const heed_weights_desc* desc,
                                 const void* matrix, const void* bias, heed_weights** weights) {
   return guarded([&] {
@@ -61,10 +53,10 @@ heed_status heed_project(const heed_context* context, const heed_project_desc* d
 
 heed_status heed_multihead_plan_create(const heed_context* context, const heed_multihead_desc* desc,
                                        heed_multihead_plan** plan) {
-  return heed::create_plan(context, plan, [&](const heed_context& c) { return plan_of(c, desc); });
+  return heed::create_plan(plan, context, desc);
 }
 
-void heed_multihead_plan_destroy(heed_multihead_plan* plan) { heed::destroy_plan(plan); }
+HEED_PLAN_FUNCTIONS(heed_multihead)
 
 heed_status heed_multihead_plan_describe(const heed_multihead_plan* plan,
                                          heed_multihead_info* info) {
@@ -82,21 +74,7 @@ heed_status heed_multihead_plan_describe(const heed_multihead_plan* plan,
   });
 }
 
-heed_status heed_multihead_plan_workspace(const heed_multihead_plan* plan, size_t* bytes) {
-  return heed::tell_workspace(plan, bytes);
-}
-
-heed_status heed_multihead_plan_run(const heed_multihead_plan* plan,
-                                    const heed_multihead_args* args, void* workspace,
-                                    size_t workspace_bytes) {
-  return guarded([&] { heed::run(required(plan, "plan"), args, workspace, workspace_bytes); });
-}
-
 heed_status heed_multihead(const heed_context* context, const heed_multihead_desc* desc,
                            const heed_multihead_args* args) {
-  return guarded([&] {
-    const auto plan = plan_of(required(context, "context"), desc);
-    const heed::OwnedWorkspace workspace(plan);
-    heed::run(plan, args, workspace.get(), workspace.bytes());
-  });
+  return heed::run_once(args, context, desc);
 }

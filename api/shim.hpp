@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 #include "api/heed.h"
@@ -56,35 +58,38 @@ template <class Plan>
 inline constexpr bool kHoldsGraph = std::is_same_v<Plan, heed_graph_attention_plan> ||
                                     std::is_same_v<Plan, heed_graph_attention_backward_plan>;
 
-/// The workspace of a one-call run, given back whatever happens.
-template <class Plan>
-class OwnedWorkspace {
- public:
-  explicit OwnedWorkspace(const Plan& plan)
-      : allocator_(plan.context->allocator),
-        bytes_(lent_bytes(plan)),
-        memory_(bytes_ == 0 ? nullptr : allocate(allocator_, bytes_, HEED_WORKSPACE_ALIGNMENT)) {}
-  ~OwnedWorkspace() {
-    if (memory_ != nullptr) allocator_.release(allocator_.user, memory_, bytes_);
-  }
-  OwnedWorkspace(const OwnedWorkspace&) = delete;
-  OwnedWorkspace& operator=(const OwnedWorkspace&) = delete;
-  void* get() const { return memory_; }
-  std::size_t bytes() const { return bytes_; }
+/// Runs a plan in a workspace of its own, which is given back whatever happens.
+template <class Plan, class Args>
+void run_alone(const Plan& plan, const Args* args) {
+  static_assert(HEED_WORKSPACE_ALIGNMENT <= kAlignment);
+  Array<std::byte> workspace(plan.context->allocator, static_cast<std::int64_t>(lent_bytes(plan)));
+  run(plan, args, workspace.data(), workspace.bytes());
+}
 
- private:
-  const heed_allocator& allocator_;
-  const std::size_t bytes_;
-  void* const memory_;
-};
+/// The plan that a descriptor asks for; over a graph, whose pointer comes before it.
+template <class Desc>
+auto plan_of(const heed_context& context, const Desc* desc) {
+  return make_plan(context, validate(read_struct(desc, "desc")));
+}
+template <class Desc>
+auto plan_of(const heed_context& context, const heed_graph* given, const Desc* desc) {
+  const heed_graph& graph = required(given, "graph");
+  return make_plan(context, graph, validate(graph, read_struct(desc, "desc")));
+}
 
-/// `plan_of(context)` makes the plan, which then shares what it refers to.
-template <class Plan, class PlanOf>
-heed_status create_plan(const heed_context* context, Plan** plan, PlanOf&& plan_of) {
+/// Makes the plan, runs it, and keeps nothing.
+template <class Args, class... Given>
+heed_status run_once(const Args* args, const heed_context* context, const Given*... given) {
+  return guarded([&] { run_alone(plan_of(required(context, "context"), given...), args); });
+}
+
+/// The plan then shares what it refers to.
+template <class Plan, class... Given>
+heed_status create_plan(Plan** plan, const heed_context* context, const Given*... given) {
   return guarded([&] {
     const heed_context& c = required(context, "context");
     Plan*& result = required(plan, "plan");
-    result = make<Plan>(c.allocator, plan_of(c));
+    result = make<Plan>(c.allocator, plan_of(c, given...));
     share(c);
     if constexpr (kHoldsGraph<Plan>) share(*result->graph);
   });
@@ -109,9 +114,19 @@ void describe_plan(const Plan& plan, Info& info) {
   info.workspace_bytes = lent_bytes(plan);
 }
 
-template <class Plan>
-heed_status tell_workspace(const Plan* plan, std::size_t* bytes) {
-  return guarded([&] { required(bytes, "bytes") = lent_bytes(required(plan, "plan")); });
-}
-
 }  // namespace heed
+
+// NOLINTBEGIN(bugprone-macro-parentheses): they are parts of names
+/// The functions of an operation's plans that are the same for all operations.
+#define HEED_PLAN_FUNCTIONS(operation)                                                             \
+  void operation##_plan_destroy(operation##_plan* plan) { heed::destroy_plan(plan); }              \
+  heed_status operation##_plan_workspace(const operation##_plan* plan, size_t* bytes) {            \
+    return heed::guarded(                                                                          \
+        [&] { heed::required(bytes, "bytes") = heed::lent_bytes(heed::required(plan, "plan")); }); \
+  }                                                                                                \
+  heed_status operation##_plan_run(const operation##_plan* plan, const operation##_args* args,     \
+                                   void* workspace, size_t workspace_bytes) {                      \
+    return heed::guarded(                                                                          \
+        [&] { heed::run(heed::required(plan, "plan"), args, workspace, workspace_bytes); });       \
+  }
+// NOLINTEND(bugprone-macro-parentheses)

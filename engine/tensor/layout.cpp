@@ -109,6 +109,21 @@ void check_arithmetic(const char* field, ElementType type, bool float64) {
   refuse("%s.dtype is HEED_DTYPE_F64 (2); the arithmetic is float32, so it must not be", field);
 }
 
+/// Matrices have no heads.
+heed_layout without_heads(const heed_matrix_layout& given) {
+  return {given.dtype, given.reserved, given.stride_matrix, 0, given.stride_in, given.stride_out};
+}
+
+/// The layout of [matrix, -, in, out], whose type fits the arithmetic.
+Layout matrices_layout(const char* field, const heed_matrix_layout& given, const Shape& shape,
+                       bool float64, bool written) {
+  const Layout layout =
+      layout_of(field, without_heads(given), shape,
+                {real_type(float64), written, false, HEED_DTYPE_F16, kMatrixStrides});
+  check_arithmetic(field, layout.type, float64);
+  return layout;
+}
+
 /// Throws unless the type of a log-sum-exp with this valid layout is float32 or float64.
 void check_lse_type(const char* field, const heed_layout& given) {
   if (given.dtype == HEED_DTYPE_BF16 || given.dtype == HEED_DTYPE_F16)
@@ -169,14 +184,8 @@ Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int
     refuse("%s.stride_matrix is %lld; it must be 0: there is one matrix", field,
            lld(given.stride_matrix));
   matrices = std::max<std::int64_t>(matrices, 1);
-  const heed_layout strides = {given.dtype, given.reserved,  given.stride_matrix,
-                               0,           given.stride_in, given.stride_out};
-  const Shape shape = {matrices, 1, in_each, out};
   Matrix matrix{};
-  const ElementType real = real_type(float64);
-  matrix.layout =
-      layout_of(field, strides, shape, {real, written, false, HEED_DTYPE_F16, kMatrixStrides});
-  check_arithmetic(field, matrix.layout.type, float64);
+  matrix.layout = matrices_layout(field, given, {matrices, 1, in_each, out}, float64, written);
   matrix.in = (Size(matrices) * in_each)
                   .checked(field, {{"the number of matrices", matrices}, {"of rows", in_each}});
   // Matrices that follow each other as their rows do count as one.
@@ -244,11 +253,6 @@ const Given& given_in(const void* desc, const Field& field) {
   return *reinterpret_cast<const Given*>(static_cast<const std::byte*>(desc) + field.layout);
 }
 
-/// Matrices have no heads.
-heed_layout without_heads(const heed_matrix_layout& given) {
-  return {given.dtype, given.reserved, given.stride_matrix, 0, given.stride_in, given.stride_out};
-}
-
 heed_layout layout_in(const void* desc, const Field& field) {
   return field.form == Form::kMatrix ? without_heads(given_in<heed_matrix_layout>(desc, field))
                                      : given_in<heed_layout>(desc, field);
@@ -291,11 +295,7 @@ Matrix resolve_matrix(const Field& field, Role role, const Axes& axes, bool floa
   if (axes.nesting != Nesting::kApart)
     return check_matrix(field.desc, given, axes.nesting == Nesting::kStacked ? matrices : 0, in,
                         out, float64, written);
-  const Layout layout =
-      layout_of(field.desc, without_heads(given), axes.sizes,
-                {real_type(float64), written, false, HEED_DTYPE_F16, kMatrixStrides});
-  check_arithmetic(field.desc, layout.type, float64);
-  return {layout, in, in, out};
+  return {matrices_layout(field.desc, given, axes.sizes, float64, written), in, in, out};
 }
 
 void check_unset(const Field& field, const void* desc, const char* unless) {
