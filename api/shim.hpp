@@ -21,7 +21,7 @@
 
 namespace heed {
 
-// ---- What the functions of all plans do ------------------------------------------------------
+// ---- The functions of all plans --------------------------------------------------------------
 
 /// The bytes of workspace that callers must bring.
 template <class Plan>

@@ -183,7 +183,7 @@ Audit audit_of(const heed_graph_attention_backward_plan& plan,
 /// tell of likely ones on stderr.
 void audit_merge(const heed_context& context, const MergeProblem& problem, const Merge& merge);
 void audit_rotate(const heed_context& context, const RotateProblem& problem, const Rotate& rotate);
-/// Of the operands of a table alone.
+/// The same for calls whose operands are all in a table.
 template <const auto& kRows, class Problem>
 void audit_call(const heed_context& context, const Problem& problem, const void* args) {
   Audit audit(context);

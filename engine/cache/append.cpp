@@ -44,7 +44,8 @@ class Appending {
     return given.layout.type == problem_.type && given.layout.strides.feature == 1 && !turns(given);
   }
 
-  /// Of all heads. The buffer is for the cosines and sines of its position, and for a row.
+  /// Writes the row of all heads. The buffer is for the cosines and sines of its position, and for
+  /// a row.
   void write_row(std::int64_t i, float* buffer) const {
     const Rotary& rotary = problem_.rotary;
     const std::int64_t t = growth_.begin() + i;

@@ -100,7 +100,7 @@ CacheAttention::CacheAttention(const heed_cache& cache, const heed_cache_attenti
   if (p.rotary.turns()) turn_queries(positions);
 }
 
-/// Of every sequence, and of the longest.
+/// Finds the length of every sequence, and of the longest.
 void CacheAttention::find_lengths(std::int64_t layer) {
   lengths_ = Array<std::int32_t>(cache_.context->allocator, readers_.count());
   const std::int64_t given = desc_.key_length;

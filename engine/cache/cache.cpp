@@ -26,7 +26,7 @@ ElementType stored_type(std::uint32_t dtype) {
   return type;
 }
 
-/// Of all rows, as float32.
+/// The scale of all rows, as float32.
 float resolve_scale(const char* field, double scale, std::uint32_t dtype) {
   if (scale != 0 && dtype != HEED_DTYPE_F8_E4M3)
     refuse("desc.%s is %g with desc.dtype %u; it must be 0 unless dtype is HEED_DTYPE_F8_E4M3 (6)",

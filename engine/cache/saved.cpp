@@ -47,7 +47,7 @@ Sum checksum_of_tables(const Rotary& rotary) {
   return sum.value();
 }
 
-/// Of a sequence of such a cache.
+/// The header of a sequence of such a cache.
 Header header_of(const CacheProblem& p, std::int64_t length) {
   Header h{};
   h.magic = kMagic;
@@ -70,7 +70,7 @@ Header header_of(const CacheProblem& p, std::int64_t length) {
   return h;
 }
 
-/// Of all, from header to checksum; the cache has pages for so many rows.
+/// The bytes of all, from header to checksum; the cache has pages for so many rows.
 std::size_t bytes_of_saved(const CacheProblem& p, std::int64_t length) {
   const std::size_t row = p.page_bytes() / static_cast<std::size_t>(p.page_rows);
   return sizeof(Header) + static_cast<std::size_t>(length) * row + sizeof(Sum);
@@ -122,7 +122,7 @@ class Output {
       next_ = std::copy_n(bytes, some, next_);
     }
   }
-  /// Of all that was written.
+  /// The checksum of all bytes written so far.
   Sum checksum() const { return checksum_.value(); }
   /// Brings the bytes written so far to where they belong.
   void flush() {
@@ -166,7 +166,7 @@ class Input {
     }
     checksum_.add(to, count);
   }
-  /// Of all that was read.
+  /// The checksum of all bytes read so far.
   Sum checksum() const { return checksum_.value(); }
 
  private:

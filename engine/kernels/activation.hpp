@@ -82,7 +82,7 @@ void activated_scores(const RowsView<Real>& key, const KeyRanges& keys,
   score_activated<V>(W, key, keys, panel, scores);
 }
 
-/// The share of one feature of a vector of rows. What has no gradient adds nothing, NaN or not.
+/// The share of one feature of a vector of rows. A gradient of 0 adds nothing, whatever it meets.
 template <bool kTanh, class V, class Real = RealOf<V>>
 HEED_INLINE void differentiate_feature(const RowsView<Real>& key, std::size_t keys,
                                        const ActivatedPanel<Real>& panel, std::size_t x,

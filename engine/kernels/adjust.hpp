@@ -132,7 +132,7 @@ HEED_INLINE void transpose_bytes(const std::uint8_t* const* rows, std::size_t pr
 }
 
 /// Transposes the bytes of sizeof(Real) keys at once; then each key tests its byte of the numbers.
-/// Of double that would be much code for little: score by score.
+/// For double that would be much code for little: score by score.
 template <class V, std::size_t W, class Real = RealOf<V>>
 void mask_rows(Real* scores, std::size_t keys, const std::uint8_t* const* rows,
                std::size_t row_count) {

@@ -152,7 +152,7 @@ inline F8E4M3 encode<F8E4M3>(float x) {
       choose(magnitude < 0x43e00000U, narrowed_bits<3, 7>(magnitude), special) | sign);
 }
 
-/// x as float, rounded to odd in 13 digits: x is cut off after those, and the last one is set where
+/// x as float, rounded to odd in 13 digits: x is cut off after these, and the last one is set where
 /// that was not exact. float16 has two digits fewer, so rounding the result to nearest is as good
 /// as rounding x. Where a float has room for fewer than 13 digits, bfloat16 is 0.
 ///
@@ -267,8 +267,8 @@ std::size_t write_vectors(const Real* from, std::size_t count, F16* to) {
 }
 
 #if defined(__AVX512F__)
-/// Bits of floats whose upper halves are those of the nearest bfloat16, to nearest even; a NaN
-/// stays one. What compilers make of encode() takes twice as many instructions.
+/// Bits of floats whose upper halves are the bits of the nearest bfloat16, to nearest even; a NaN
+/// stays one. Compilers make twice as many instructions of encode().
 [[gnu::always_inline]] inline __m512i rounded_bits(__m512 x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));

@@ -91,8 +91,8 @@ struct RowBytes {
     }
   }
 
-  /// Those of kDropoutKeys keys, from a multiple of that on: words[q] has those of keys 4q to
-  /// 4q + 3, the lowest first.
+  /// Draws the bytes of kDropoutKeys keys, from a multiple of that on: words[q] has the bytes of
+  /// keys 4q to 4q + 3, the lowest first.
   HEED_INLINE void draw(std::uint32_t group) {
     U counter[4][kGroups];
     unroll<kGroups>([&](auto i) HEED_INLINE_LAMBDA {

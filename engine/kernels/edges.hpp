@@ -45,7 +45,7 @@ HEED_INLINE void with_divisor(std::size_t features, Function&& function) {
 }
 
 /// Calls function(size, done) for sizes out of the list that add up to `count`, `done` being the
-/// sum of those before. Sizes in the list fall, and the last is 1.
+/// sum of the sizes before. Sizes in the list fall, and the last is 1.
 template <std::size_t Size, std::size_t... Smaller, class Function>
 HEED_INLINE void in_sizes(std::size_t count, Function&& function) {
   std::size_t done = 0;

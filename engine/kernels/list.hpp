@@ -1,5 +1,5 @@
 // The list of all kernels, by family. table.hpp makes each family's table from it, the family's
-// file and scalar.cpp fill those tables. To add a kernel, add a line here, its definition for
+// file and scalar.cpp fill these tables. To add a kernel, add a line here, its definition for
 // vectors, and the plain loop in scalar.cpp.
 //
 // Every inclusion does something else with each line, so there is no include guard. The includer
@@ -55,9 +55,9 @@ HEED_PANEL_KERNEL(void, activated_scores,
                    const ActivatedPanel<Real>& panel, Real* scores))
 
 /// Gradients of such scores, from gradients[j][r] of each, added to what is there: query[x][r] +=
-/// weights[x][r] * the sum over keys of gradient * act'(query + key), weights[x][r] += that of
-/// gradient * act(query + key), and key[j][x] += the sum over rows of gradient * weight * act'. A
-/// gradient of 0 adds nothing to any, whatever it meets.
+/// weights[x][r] * the sum over keys of gradient * act'(query + key), weights[x][r] += the sum
+/// of gradient * act(query + key), and key[j][x] += the sum over rows of gradient * weight * act'.
+/// A gradient of 0 adds nothing to any, whatever it meets.
 HEED_PANEL_KERNEL(void, activated_gradient,
                   (std::size_t vectors, const RowsView<Element>& key, std::size_t keys,
                    const ActivatedPanel<Real>& panel, const Real* gradients,
@@ -263,7 +263,7 @@ HEED_NODE_KERNEL(bool, attend_nodes,
 /// of prob * (<grad, value> - delta) * key, where delta = the sum of prob * <grad, value>, less
 /// grad_lse, [nodes][heads], unless that is nullptr. stats is [nodes][2][heads]: log-sum-exp in
 /// log2 units and delta; of a node without edges they are finite. Where slopes are no keys,
-/// grad_query is the sum of them, and grad_weights grows by that of keys, unless it is nullptr.
+/// grad_query is the sum of them, and grad_weights grows by the sum of keys, unless it is nullptr.
 HEED_NODE_KERNEL(bool, node_gradients,
                  (const NodeEdges<Real>& nodes, Real factor, const Real* grad_lse, Real* stats,
                   const NodeRows<Real>& grad_query, Real* grad_weights))

@@ -75,7 +75,7 @@ struct RowsAndPanel {
 
 /// Values, in place or packed in blocks of B = value_block features: feature x of key j lies at
 /// data[(x / B) * block_stride + (x % B) * feature_stride + j * key_stride]; of pairs the group of
-/// keys j, its Elements side by side. Of numbers feature_stride is 1.
+/// keys j, its Elements side by side. Single values have feature_stride 1.
 template <class Element>
 struct ValueView {
   const Element* data;
@@ -129,7 +129,7 @@ struct KeyRanges {
 /// Keys that one counter of Philox serves, from a multiple of that on: it has as many bytes.
 inline constexpr std::uint64_t kDropoutKeys = 16;
 
-/// Which pairs of some keys and a panel's rows are dropped: those whose byte is less than
+/// Which pairs of some keys and a panel's rows are dropped: the ones whose byte is less than
 /// `threshold`. It is byte k % kDropoutKeys, the lowest of a word first, of the four words that
 /// Philox makes of {k / kDropoutKeys, row, head, batch}, by their lower 32 bits.
 struct DroppedPairs {
@@ -174,7 +174,7 @@ struct ActivatedPanel {
   Activation<Real> act;
 };
 
-/// Where their gradients go: [features][pitch], and those of keys [keys][key_pitch].
+/// Where their gradients go: [features][pitch]; gradients of keys to [keys][key_pitch].
 template <class Real>
 struct ActivatedGradient {
   Real* query;
@@ -210,7 +210,7 @@ struct OwnRows {
 inline constexpr std::size_t kNodeEdges = 128;
 
 /// Nodes of a graph that follow each other, their own rows, and the rows that their edges lead to.
-/// Of sources these are: their keys and values, queries and gradients of results. Where scores are
+/// Sources have their keys and values, queries and gradients of results here. Where scores are
 /// no products of query and key, `query` is weights of features, `keys` what act() makes of both,
 /// and `slopes` its derivatives; or, if `act` is given, of numbers: query and key have one for each
 /// head, and act() of their sum is the score. Gradients of queries and keys are then such too.
@@ -327,7 +327,7 @@ class RowGroups {
 };
 
 /// Where kernels put the features of a stored row: vector by vector. The last vector ends with the
-/// row, so that nothing is read past it, and repeats features of the one before if it must; those
+/// row, so that nothing is read past it, and repeats features of the one before if it must; these
 /// do not count. Six features in vectors of four lanes:
 ///
 ///   x0 x1 x2 x3  -- -- x4 x5
@@ -357,7 +357,7 @@ struct RowOrder {
 class Ahead {
  public:
   // Always inline, as all_keys() is.
-  /// `count` rows of `bytes` bytes, at least one of each. What there is no room for is left out.
+  /// `count` rows of `bytes` bytes, at least one of each. Rows without room here are left out.
   [[gnu::always_inline]] void add(const char* first, std::ptrdiff_t stride, std::size_t count,
                                   std::size_t bytes) {
     if (added_ == kMost) return;
@@ -430,7 +430,7 @@ struct RoundedGradients {
 /// The state of online softmax for a panel's rows, kept from one key block to the next.
 template <class Real>
 struct RowState {
-  /// [pitch] What probabilities are relative to, log2 units; kNoRowMax at first. It is lazy: it
+  /// [pitch] Probabilities are relative to this, log2 units; kNoRowMax at first. It is lazy: it
   /// moves only when a score has outgrown it by a factor of 256, so the row's true maximum may be
   /// larger.
   Real* row_max;

@@ -313,7 +313,7 @@ void multiply_panel(const ValueView<Real>& value, std::size_t keys, const Real* 
   accumulate_lines<V, Product<V>, W>(value, all_keys(lines), lines, panel, sums, features, fresh);
 }
 
-/// A vector of numbers of row j, those from x0 on, 0 past the last row and the last number.
+/// A vector of numbers of row j, from number x0 on, 0 past the last row and the last number.
 template <class V, class Real = RealOf<V>>
 HEED_INLINE V load_some(const MatrixView<Real>& rows, std::size_t count, std::size_t numbers,
                         std::size_t j, std::size_t x0) {
@@ -354,7 +354,7 @@ struct PairEntries {
   static constexpr auto round_rows = pairs::round_rows<V>;
 };
 
-/// The table of those entries.
+/// The table of these entries.
 template <class Entries>
 constexpr ProductKernels<float> table_of(std::uint32_t depth, std::uint32_t key_block,
                                          std::uint32_t parts = 1) {

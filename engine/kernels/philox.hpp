@@ -14,7 +14,7 @@ struct Philox {
   static constexpr std::uint32_t kKeySteps[2] = {0x9e3779b9U, 0xbb67ae85U};  // Weyl sequences
 };
 
-/// The random bits of a counter become those of `counter` itself.
+/// The random bits of a counter become the bits of `counter` itself.
 [[gnu::always_inline]] inline void philox(const std::uint32_t (&key)[2],
                                           std::uint32_t (&counter)[4]) {
   std::uint32_t round_key[2] = {key[0], key[1]};

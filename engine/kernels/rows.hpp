@@ -376,7 +376,7 @@ template <class V, class Score, class Sum, class Real = RealOf<V>>
   }
 }
 
-/// Rows come from memory. Those as wide as the arithmetic keep it busiest one after the other.
+/// Rows come from memory. Rows as wide as the arithmetic keep it busiest one after the other.
 template <class V, class Real = RealOf<V>>
 void score_alone(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
                  std::size_t pitch) {

@@ -238,7 +238,7 @@ void rescale(Real maximum, Real* scores, const RowState<Real>& rows, std::size_t
 }
 
 /// Scores of +inf count as the largest finite number: they share the row's probability evenly.
-/// These keys are summed apart from those before them.
+/// These keys are summed apart from the ones before them.
 template <class Real>
 void add_exponentials(Real* scores, const KeyRanges& keys, const Real* row_max, Real* row_sum,
                       std::size_t vectors) {

@@ -18,8 +18,8 @@
 
 namespace heed {
 
-/// The sizes that callers of the panels' kernels allocate, cut and pad by. Those that all
-/// instruction sets share are constants.
+/// The sizes that callers of the panels' kernels allocate, cut and pad by. The sizes that
+/// all instruction sets share are constants.
 struct PanelGeometry {
   /// Kernels compute rows of results in groups: scores and accumulators have room for a multiple of
   /// this many rows, however many an instruction set takes at a time.
@@ -86,7 +86,7 @@ struct ProductKernels {
   void (*split_rows)(const RowsView<Element>& rows, std::size_t count, std::size_t features,
                      Element* to);
 
-  /// pack_query() and pack_values() of rows of bfloat16, those of values `row_stride` elements
+  /// pack_query() and pack_values() of rows of bfloat16; rows of values lie `row_stride` elements
   /// apart. nullptr: they are widened first.
   void (*pack_bf16_query)(std::size_t vectors, const std::uint16_t* const* rows,
                           std::size_t row_count, std::size_t features, Real scale, Element* panel);

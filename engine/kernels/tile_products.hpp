@@ -68,8 +68,8 @@ struct PartProducts {
   std::size_t right;  ///< parts of the second operand
 };
 
-/// The products of components, small ones first, in the order that loads the fewest tiles. Of two
-/// components, the one of both rests is left out.
+/// The products of components, small ones first, in the order that loads the fewest tiles. With
+/// two components, the product of both rests is left out.
 [[gnu::noinline]] inline PartProducts products_of(Parts parts) {
   static constexpr PartProduct one[] = {{0, 0, true, true}};
   static constexpr PartProduct two[] = {

@@ -415,7 +415,7 @@ HEED_INLINE void round_line(const V (&from)[W], std::uint16_t* to) {
                         _mm512_castsi512_si256(pairs::round_to_half(from[W - 1])));
 }
 
-/// Probabilities and gradients of kDepth keys, from their scores and those of their values.
+/// Probabilities and gradients of kDepth keys, from their scores and the ones of their values.
 template <class V, std::size_t W, class Real = RealOf<V>>
 [[gnu::noinline]] void weigh_gradients(const Real* scores, const Real* factors, const Real* grads,
                                        const GradientPanels<Real, Real>& rows,

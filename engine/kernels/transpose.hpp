@@ -45,7 +45,7 @@ HEED_INLINE V interleave(V a, V b) {
   });
 }
 
-/// The even (or odd) 128 bits of a, then those of b.
+/// The even (or odd) 128 bits of a, then of b.
 template <bool kOdd, class V>
 HEED_INLINE V every_other(V a, V b) {
   return pick_lanes(a, b, [](std::size_t i) {
@@ -124,7 +124,7 @@ HEED_INLINE V sum_rows(V (&rows)[kLanes<V>], Add add = {}) {
   constexpr std::size_t n = kLanesWithin<V>;
   constexpr std::size_t blocks = kLanes<V> / n;
   unroll<blocks>([&](auto i) HEED_INLINE_LAMBDA { fold_rows<n, V>(rows, i * n, add); });
-  // Sums of neighbouring 128 bits: those of a, then those of b.
+  // Sums of neighbouring 128 bits: of a, and then of b.
   const auto add_neighbours = [&](V a, V b) HEED_INLINE_LAMBDA {
     return add(every_other<false>(a, b), every_other<true>(a, b));
   };

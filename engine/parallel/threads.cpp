@@ -102,7 +102,7 @@ void in_child() {
   new (&one_trial) std::mutex;
 }
 
-/// Of a process, as Linux tells in its /proc.
+/// A process, as Linux tells of it in its /proc.
 struct Process {
   int parent = 0;
   bool forked = false;  ///< and has run no other program since (PF_FORKNOEXEC)
@@ -154,7 +154,7 @@ bool is_first_thread() {
 #endif
 }
 
-/// Of forks before heed was loaded: the thread that survived them is the process's first.
+/// Looks at forks before heed was loaded: the thread that survived them is the process's first.
 const bool first_survived_others = [] {
   try {
     watch_forks();

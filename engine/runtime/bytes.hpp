@@ -19,7 +19,7 @@ std::size_t read_some(int descriptor, std::byte* bytes, std::size_t most);
 class Checksum {
  public:
   void add(const void* bytes, std::size_t count);
-  /// Of all bytes so far.
+  /// The checksum of all bytes so far.
   std::uint64_t value() const;
 
  private:

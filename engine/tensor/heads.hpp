@@ -37,7 +37,7 @@ void combine_heads(heed_combine combine, const Real* heads, std::int64_t count, 
 }
 
 /// The way back: to[h * stride + x], the gradient of feature x of head h, from the gradient of the
-/// result. Of HEED_COMBINE_MAX the head that is the result has all of it, of equal ones the first.
+/// result. With HEED_COMBINE_MAX the largest head has all of it, of equal ones the first.
 template <class Real>
 void split_gradient(heed_combine combine, const Real* gradient, const Real* heads,
                     std::int64_t count, std::int64_t stride, std::int64_t features,

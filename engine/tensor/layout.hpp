@@ -62,7 +62,7 @@ inline const KernelTable<double>& kernels_of(const Kernels& kernels) {
 struct Strides {
   std::int64_t batch, head, row, feature;
 
-  /// Of an axis, in this order.
+  /// The stride of an axis, in this order.
   std::int64_t operator[](int axis) const {
     const std::int64_t all[4] = {batch, head, row, feature};
     return all[axis];
@@ -169,7 +169,7 @@ inline std::byte* row_at(void* data, const Layout& layout, std::int64_t b, std::
 }
 
 [[noreturn]] void refuse_pointer(const char* field, const void* pointer, std::int64_t bytes);
-/// Of a tensor that is given although one of its sizes is 0.
+/// Refuses a tensor that is given although one of its sizes is 0.
 [[noreturn]] void refuse_empty(const char* field, const char* size_field);
 
 /// Throws if a pointer to elements of so many bytes, a power of two, is misaligned; `field` is as

@@ -75,12 +75,20 @@ def decided_words(project):
             yield found, word.startswith("`"), instead, rooms.split(", ")
 
 
+def sources(project):
+    """Each file whose words are decided, and its room: in the engine, or beside it."""
+    engine = project / "engine"
+    for file in sorted(engine.rglob("*.?pp")):
+        yield file, file.relative_to(engine).parts[0]
+    for room, folder in {"api": "api", "module": "api/python/module"}.items():
+        for file in sorted((project / folder).glob("*.?pp")):
+            yield file, room
+
+
 def wrong_words(project):
     """Uses of words that have another in their place: names in code, others in comments."""
-    engine = project / "engine"
     rules = list(decided_words(project))
-    for file in sorted(engine.rglob("*.?pp")):
-        room = file.relative_to(engine).parts[0]
+    for file, room in sources(project):
         for number, line in enumerate(file.read_text().splitlines(), 1):
             code, _, comment = line.partition("//")
             for found, is_name, instead, rooms in rules:
@@ -145,12 +153,15 @@ def self_test():
             f"{DECIDED}| but for | except | all |\n| `mend` | repair | tensor |\n\n| attic | roof | all |")
         (project / "engine/tensor/c.hpp").write_text("int mend;  // attic\nint a;  // mend\n")
         (project / "engine/dense/c.hpp").write_text("int mend;  // all but for one\n")
+        (project / "api/python/module").mkdir(parents=True)
+        (project / "api/python/module/c.hpp").write_text("int a;  // all but for one\n")
         found = [*wrong_includes(project), *wrong_words(project),
                  *ambiguous_calls(project, project)]
     starts = ("engine/attic/a.hpp: the room attic", 'engine/kernels/a.hpp includes "api/heed.h"',
               'engine/tensor/a.hpp includes "engine/dense/plan.hpp"',
               'engine/dense/c.hpp:1: "but for"; say except',
               'engine/tensor/c.hpp:1: "mend"; say repair',
+              'api/python/module/c.hpp:1: "but for"; say except',
               "engine/kernels/b.hpp calls fma()")
     if len(found) != len(starts) or not all(map(str.startswith, found, starts)):
         sys.exit("found " + "; ".join(found or ["nothing"]))

@@ -25,7 +25,7 @@ class Signature {
   const char* name() const { return name_.c_str(); }
   /// As messages call it.
   const char* called() const { return called_.c_str(); }
-  /// How many arguments there are, those behind ** being one; and their names, but for that one.
+  /// How many arguments there are, where ** counts as one; and the names of the others.
   std::size_t size() const { return parameters_.size() + (others_ ? 1 : 0); }
   std::size_t named() const { return parameters_.size(); }
   const nb::str& parameter(std::size_t i) const { return parameters_[i].name; }
@@ -134,7 +134,7 @@ void internal(nb::module_& module, const char* text, Result (*called)(Arguments.
              nb::sig(text));
 }
 
-// ---- What each file adds to the module heed._heed ----
+// ---- Each file adds its functions and classes to the module heed._heed ----
 
 void bind_block(nb::module_& module);
 void bind_cache(nb::module_& module);
@@ -169,12 +169,8 @@ constexpr unsigned kForward = kOptions | kOut | kWhere;
 constexpr unsigned kBackward = kOptions | kWhere | kGradient;
 
 #define HEED_ATTENDS (kOfAttention | kOfBlocks)
-/// Lists of int32, a number for each sequence: what Python calls them, C does too.
-#define HEED_PER_SEQUENCE(ARGUMENT)             \
-  ARGUMENT(key_lengths, HEED_ATTENDS | kTensor) \
-  ARGUMENT(first_keys, HEED_ATTENDS | kTensor | kAlone)
 #define HEED_PROJECTS (kOfBlocks | kOfGraphs)
-/// Those of DIFFERENTIABLE have gradients, grad_ and their name, of the same operations.
+/// DIFFERENTIABLE arguments have gradients, called grad_ and their name, in the same operations.
 #define HEED_ARGUMENTS(ARGUMENT, DIFFERENTIABLE)               \
   DIFFERENTIABLE(query, kOfAny | kTensor)                      \
   DIFFERENTIABLE(key, kOfAny | kTensor)                        \
@@ -196,7 +192,8 @@ constexpr unsigned kBackward = kOptions | kWhere | kGradient;
   ARGUMENT(seed, kOfAny | kTensor)                             \
   ARGUMENT(dropout_origin, HEED_ATTENDS | kTensor | kAlone)    \
   ARGUMENT(dropout_edges, kOfGraphs | kTensor)                 \
-  HEED_PER_SEQUENCE(ARGUMENT)                                  \
+  ARGUMENT(key_lengths, HEED_ATTENDS | kTensor)                \
+  ARGUMENT(first_keys, HEED_ATTENDS | kTensor | kAlone)        \
   ARGUMENT(cu_seqlens_q, HEED_ATTENDS | kTensor)               \
   ARGUMENT(cu_seqlens_k, HEED_ATTENDS | kTensor)               \
   ARGUMENT(max_seqlen_q, HEED_ATTENDS | kSetting | kAlone)     \
@@ -292,14 +289,14 @@ struct Operand {
   std::size_t grad_layout, grad_data;
 };
 
-/// Of the structs of Api, whose members are called `field`, and of what Python calls `name`.
+/// Api names the structs, `field` their members, and `name` the argument in Python.
 #define HEED_OPERAND(Api, name, field)                                                     \
   {                                                                                        \
 #name, &Arguments::name, offsetof(Api::Desc, field), offsetof(Api::Args, field),       \
         "grad_" #name, &Arguments::grad_##name, offsetof(Api::BackwardDesc, grad_##field), \
         offsetof(Api::BackwardArgs, grad_##field)                                          \
   }
-/// Of numbers side by side, whose places arguments alone have; and of a gradient alone.
+/// Numbers side by side, which have pointers and no layouts; and a gradient without its tensor.
 #define HEED_VECTOR(Api, name)                                                                     \
   {                                                                                                \
 #name, &Arguments::name, 0, offsetof(Api::Args, name), "grad_" #name, &Arguments::grad_##name, \
@@ -319,8 +316,8 @@ void set_member(void* of, std::size_t offset, const Member& value) {
 
 // ---- Plans ----
 
-/// What a plan keeps of the arguments that it was made with: settings, and which tensors calls must
-/// give.
+/// A plan keeps these of the arguments that it was made with: settings, and which tensors calls
+/// must give.
 class KeptArguments {
  public:
   /// `maker` made the plan.

@@ -129,7 +129,7 @@ std::string text(const Form& form) {
 
 namespace {
 
-/// What __array_struct__ points at: version 3 of NumPy's array interface.
+/// __array_struct__ points at this: version 3 of NumPy's array interface.
 struct ArrayInterface {
   int two;
   int axes;
@@ -302,8 +302,8 @@ Array array_of(const char* name, nb::handle from, const ArrayInterface& interfac
                   interface.data, (interface.flags & kWriteable) != 0);
 }
 
-/// Masks of NumPy's masked arrays lie elsewhere. Of what else is derived from its arrays, numbers
-/// are what they are of arrays.
+/// Masks of NumPy's masked arrays lie elsewhere. Other classes derived from its arrays have the
+/// same numbers as arrays.
 void check_masked(const char* name, nb::handle from) {
   if (from.type().is(names().ndarray) || !nb::isinstance(from, names().ndarray)) return;
   if (nb::isinstance(from, names().numpy.attr("ma").attr("MaskedArray")))
@@ -326,7 +326,7 @@ bool read_by_array_struct(const char* name, nb::handle from, Array& array) {
   if (interface->two != 2) return false;
   check_masked(name, from);
   array = array_of(name, from, *interface);
-  // Of an array that was made on demand, as NumPy's scalars make one, nobody else holds the memory.
+  // Nobody else holds the memory of an array that was made on demand, as NumPy's scalars make one.
   array.keeper = std::move(capsule);
   return true;
 }

@@ -20,14 +20,14 @@ struct Version {
   std::uint32_t minor;
 };
 
-/// What capsules called "dltensor" point at.
+/// Capsules called "dltensor" point at this.
 struct Managed {
   Tensor tensor;
   void* context;
   void (*deleter)(Managed* self);
 };
 
-/// What capsules called "dltensor_versioned" point at.
+/// Capsules called "dltensor_versioned" point at this.
 struct ManagedVersioned {
   Version version;
   void* context;
@@ -39,8 +39,8 @@ struct ManagedVersioned {
 constexpr std::uint64_t kReadOnly = 1;
 
 /// Functions of a library, behind the capsule "dlpack_exchange_api" that is the attribute
-/// __dlpack_c_exchange_api__ of its type: tensors without a detour through Python. Those that
-/// return int return 0, or -1 with a Python exception set.
+/// __dlpack_c_exchange_api__ of its type: tensors without a detour through Python. Functions
+/// of type int return 0, or -1 with a Python exception set.
 struct ExchangeApi {
   Version version;
   ExchangeApi* previous;
@@ -91,7 +91,7 @@ struct Shape {
   bool has_shape(const Shape& other) const;
 };
 
-/// What a plan is made for: everything about an array except where it lies.
+/// A plan is made for this: everything about an array except where it lies.
 struct Form : Shape {
   Element element = Element::kF32;
   std::int64_t strides[kMaxAxes] = {};  // in elements; 0 along axes of one element
@@ -110,7 +110,7 @@ Form contiguous_form(Element element, const Shape& shape);
 bool operator==(const Form& a, const Form& b);
 inline bool operator!=(const Form& a, const Form& b) { return !(a == b); }
 
-/// Of which kind results shall be.
+/// The kind that results shall be of.
 struct Kind {
   enum Family : std::uint8_t { kNumPy, kExchange, kOther } family = kNumPy;
   const dlpack::ExchangeApi* api = nullptr;  // of kExchange
@@ -148,7 +148,7 @@ std::string text(const Form& form);
 
 // ---- Numbers and short vectors of numbers from Python ----
 
-/// What the argument `name` is, or TypeError, as for null.
+/// The number that the argument `name` is; otherwise, and for null, TypeError.
 double number(const char* name, nb::handle from);
 /// The same as float or double; a finite number must fit.
 template <class Real>
@@ -156,7 +156,7 @@ Real real(const char* name, nb::handle from);
 std::int64_t integer(const char* name, nb::handle from);
 /// One that is at least 1; `otherwise` ends the message.
 std::int64_t count(const char* name, nb::handle from, const char* otherwise = "");
-/// Of an attn_mask that is neither bool nor floating.
+/// Refuses an attn_mask that is neither bool nor floating.
 [[noreturn]] void refuse_mask(const std::string& type);
 
 /// Whether it is a bool, of Python or of NumPy, and which.
@@ -166,7 +166,7 @@ bool flag(const char* name, nb::handle from);
 inline bool is_asked(const char* name, nb::handle given) {
   return given.is_valid() && flag(name, given);
 }
-/// What the argument `descriptor` is: the number of an open file.
+/// The number of an open file, which the argument `descriptor` is.
 int file_descriptor(nb::handle from);
 
 /// Which of the words it is, in their order. `others` begins the list of what it may be.

@@ -11,7 +11,7 @@
 namespace heed::python {
 namespace {
 
-// ---- A call of a multi-head block, from Python's arguments to those of C ----
+// ---- A call of a multi-head block, from Python's arguments to the ones of C ----
 
 struct BlockApi {
   using Desc = heed_multihead_desc;
@@ -53,13 +53,13 @@ struct BlockCall {
   nb::object result(const Arguments& given) const { return heads.result(given); }
   /// [batch, rows, width], as query has them.
   Shape out_shape() const;
-  /// Of all products, roughly.
+  /// Roughly the operations of all products.
   double flops() const;
   heed_status compute(const heed_context* context) const {
     return heed_multihead(context, &desc, &args);
   }
 
-  // What plans are made of, and compare.
+  // Plans are made of these, and compare them.
   static constexpr const char* kMaker = "heed.multihead_plan";
   heed_status plan(const heed_context* context, heed_multihead_plan** plan) const {
     return heed_multihead_plan_create(context, &desc, plan);
@@ -160,7 +160,7 @@ void read_sizes(BlockCall& call, const Arguments& given) {
       out.given() ? out.out : (apart ? heads.query_heads : 1) * heads.value_features;
 }
 
-/// A block makes its keys itself. Of packed self-attention, sequences are said once.
+/// A block makes its keys itself. Packed self-attention says its sequences once.
 Arguments own_options(Arguments given) {
   for (const auto& [name, option] :
        {std::pair{"block_table", given.block_table}, std::pair{"key_scales", given.key_scales},
@@ -276,8 +276,8 @@ class Kept {
     std::swap(filled_, filled);
   }
 
-  /// What there is, which stays while the result does. Raises unless `by`, a block that asks for
-  /// gradients, is what filled it.
+  /// The memory, which stays while the result does. Raises unless a block like `by`, which asks for
+  /// gradients, has filled it.
   Filled of(const BlockCall& by) const {
     const nb::ft_lock_guard lock(mutex_);
     if (filled_.memory == nullptr)
@@ -290,7 +290,7 @@ class Kept {
   }
 
  private:
-  /// What blocks that differ in results alone have in common.
+  /// Blocks that differ in results alone have this in common.
   static BlockDescribed without_results(const BlockCall& call) {
     BlockDescribed by = call.described();
     by.block.out = HEED_LAYOUT_INIT;
@@ -367,7 +367,7 @@ Form form_of(const BlockCall& call, int i, Element real) {
   return contiguous_form(real, {matrix.in, matrix.out});
 }
 
-/// Of inputs, matrices, their biases, and weights of heads.
+/// Adds the gradients of inputs, matrices, their biases, and weights of heads.
 void add_gradients(Gradients& gradients, const BlockCall& call, const Arguments& given,
                    std::uint32_t& bias_dtype) {
   const Operand query = HEED_OPERAND(BlockApi, query, input_query);
@@ -395,7 +395,7 @@ void add_gradients(Gradients& gradients, const BlockCall& call, const Arguments&
     if (const Gradient* to = gradients.add(row, how, form_of(call, i, gradients.real())))
       gradients.set_layout(row, matrix_layout(to->form()));
   }
-  // Of biases all are of one type: that of the biases, unless arrays are given.
+  // Gradients of biases are all of one type: the one of the biases, unless arrays are given.
   const char* first = nullptr;
   for (int i = 0; i < kMatrices; ++i) {
     const Operand& row = kBlockMatrices[i].bias;
@@ -481,8 +481,8 @@ nb::object project(nb::handle x, nb::handle weights, nb::handle out, nb::handle 
 void bind_block(nb::module_& module) {
   nb::class_<Kept> kept(
       module, "Kept",
-      R"(Room for what heed.multihead computes and heed.multihead_backward needs again: projections,
-heads and their log-sum-exp.
+      R"(Memory for what heed.multihead computes and heed.multihead_backward needs again:
+projections, heads and their log-sum-exp.
 
 Give one to ``keep`` of both. A call of heed.multihead replaces what is there, and memory is taken
 anew only where that is of another size, or still read.

@@ -12,7 +12,7 @@
 namespace heed::python {
 namespace {
 
-// ---- What a cache is made of, by the names of its arguments ----
+// ---- The description of a cache, by the names of its arguments ----
 
 /// A descriptor, and the tables of rotary embedding that it points at.
 struct CacheDescription {
@@ -130,7 +130,7 @@ class Cache {
     return info;
   }
 
-  /// Of a call, or a TypeError or heed.ArgumentError.
+  /// The layer of a call; raises TypeError or heed.ArgumentError where there is none.
   std::int64_t layer(nb::handle given) const {
     const std::int64_t layer = integer("layer", given);
     if (layer < 0 || layer >= layers())

@@ -100,7 +100,7 @@ void check_batch(const Call& call, const Named& tensor) {
            batch, call.batch_of, call.desc.batch);
 }
 
-/// What may be wrong where the heads of query and key do not go together, for messages.
+/// A message ends with this hint where the heads of query and key do not go together.
 std::string heads_hint(const Call& call) {
   if (call.packed_queries() && !call.packed_keys() && !call.paged())
     return "; without cu_seqlens_k key is [batch, key heads, keys, features]";
@@ -348,8 +348,8 @@ void Call::refuse_other(const Described& then) const {
 
 namespace {
 
-/// What "top_left", "bottom_right" or an offset say; the command's spelling, with a hyphen, will
-/// do.
+/// The meaning of "top_left", "bottom_right" or an offset; the command's spelling, with a hyphen,
+/// will do.
 struct Offset {
   std::uint32_t kind;  // heed_causal or heed_alignment, which count alike
   std::int64_t offset;
@@ -513,7 +513,7 @@ void read_masks(Call& call, const Arguments& given) {
   }
 }
 
-/// What 8-bit elements are to be multiplied with: one number per row, or for E4M3 one for all.
+/// Reads the factors of 8-bit elements: one number per row, or for E4M3 one for all.
 const float* read_scales(const char* name, const char* of, const Array& tensor, nb::handle from,
                          bool packed, Array& per_row, Vector<float>& single, heed_layout& layout) {
   const bool int8 = tensor.form.element == Element::kI8;
@@ -657,12 +657,12 @@ void read_scores(Call& call, const Arguments& given) {
   std::tie(args.dropout_seed, args.dropout_offset) = read_seed(desc.dropout, given.seed);
   args.dropout_origin = read_places("dropout_origin", desc.dropout, given.dropout_origin, 4,
                                     "axes: batch, query heads, rows, keys", call.dropout_origin);
-#define HEED_READ(name, uses)                                                        \
-  if (given.name.is_valid())                                                         \
-    call.name = read_each<std::int32_t>(#name, given.name, desc.batch, "sequences"); \
-  args.name = call.name.data;
-  HEED_PER_SEQUENCE(HEED_READ)
-#undef HEED_READ
+  const auto per_sequence = [&](const char* name, nb::handle from, Vector<std::int32_t>& numbers) {
+    if (from.is_valid()) numbers = read_each<std::int32_t>(name, from, desc.batch, "sequences");
+    return numbers.data;
+  };
+  args.key_lengths = per_sequence("key_lengths", given.key_lengths, call.key_lengths);
+  args.first_keys = per_sequence("first_keys", given.first_keys, call.first_keys);
   args.key_scales = read_scales("key_scales", "key", call.key, given.key_scales, call.packed_keys(),
                                 call.key_scales, call.key_scale, desc.key_scales);
   args.value_scales =

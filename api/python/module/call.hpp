@@ -1,4 +1,4 @@
-// A call of dense attention, from Python's arguments to those of C.
+// A call of dense attention, from Python's arguments to the ones of C.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ Output make_array(const Kind& kind, Element element, const Shape& shape, bool ze
 Output make_out(nb::handle given, const char* like, const Kind& kind, Element element,
                 const Shape& shape, bool zeroed = false);
 
-/// What a call gives back: out, or heed.Result if more is asked for.
+/// A call gives this back: out, or heed.Result if more is asked for.
 struct Outputs {
   Output out;
   Output lse;
@@ -54,7 +54,7 @@ struct Outputs {
 
 // ---- Score functions: C's as they are, Python's through the interpreter ----
 
-/// Python callables during a run. What one raises first is kept, and nothing called afterwards.
+/// Python callables during a run. The first exception is kept, and nothing called afterwards.
 struct PythonScores {
   nb::object callable;
   nb::object gradient;
@@ -111,9 +111,8 @@ struct Call {
   Reals alibi_slopes;
   Reals sinks;
   Reals score_weights;
-#define HEED_MEMBER(name, uses) Vector<std::int32_t> name;
-  HEED_PER_SEQUENCE(HEED_MEMBER)
-#undef HEED_MEMBER
+  Vector<std::int32_t> key_lengths;
+  Vector<std::int32_t> first_keys;
   Vector<std::int32_t> cu_seqlens_q;
   Vector<std::int32_t> cu_seqlens_k;
   Vector<std::int32_t> block_table;
@@ -132,7 +131,7 @@ struct Call {
   /// And then what is given back.
   void make_outputs(const Arguments& given);
   nb::object result(const Arguments& given) const;
-  /// Of attention without masks.
+  /// The operations of attention without masks.
   double flops() const;
   heed_status compute(const heed_context* context) const {
     return heed_attention(context, &desc, &args);
@@ -143,7 +142,7 @@ struct Call {
   /// Whether packed rows of the result belong to no sequence: nothing writes them.
   bool leaves_rows() const;
 
-  // What plans are made of, and compare.
+  // Plans are made of these, and compare them.
   static constexpr const char* kMaker = "heed.plan";
   heed_status plan(const heed_context* context, heed_attention_plan** plan) const {
     return heed_attention_plan_create(context, &desc, plan);
@@ -159,7 +158,7 @@ struct Call {
 /// batch, where they know it.
 void read_lengths(Call& call, const Arguments& given);
 
-/// How many rows queries and keys have; those of packed ones are of all sequences together.
+/// How many rows queries and keys have; packed ones have the rows of all sequences together.
 void set_query_rows(Call& call, std::int64_t rows, const Arguments& given);
 void set_key_rows(Call& call, std::int64_t rows, const Arguments& given);
 
@@ -201,7 +200,7 @@ template <class Desc>
 const void* read_score(Desc& desc, const Arguments& given, bool float64, std::int64_t heads,
                        Reals& weights);
 
-/// What is given back beside out.
+/// Makes the results that a call gives back beside out.
 void add_outputs_beside_out(Call& call, const Arguments& given);
 
 /// A number for each of the query heads, of the arithmetic's type; null where none are given.
@@ -211,15 +210,15 @@ const void* read_reals(const char* name, nb::handle from, bool float64, std::int
 /// The layout of a mask or bias, which broadcasts to [batch, heads, rows, keys].
 heed_score_layout score_layout(const char* name, const Form& form, const Call& call);
 
-/// A layout whose axes are so many from the end of those of an array; 0: it has none, or they do
-/// not count.
+/// A layout whose axes lie so many from the end of an array's axes; 0: it has none, or they do not
+/// count.
 heed_layout layout_by(const Form& form, int batch, int head, int row, int feature);
 
-/// Of [batch, head, row, feature], axes that there are none of being of one element; or of
+/// The layout of [batch, head, row, feature], where missing axes have one element; or of
 /// [row, head, feature].
 heed_layout layout_of(const Form& form, bool packed);
 
-/// Of [batch, heads, rows], also where out is packed: [heads, rows].
+/// The layout of [batch, heads, rows], also where out is packed: [heads, rows].
 heed_layout lse_layout(const Form& form);
 
 // ---- How heads become one, in blocks and over graphs ----

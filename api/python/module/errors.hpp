@@ -62,18 +62,18 @@ void check(heed_status status, const char* message);
 /// and is thrown as it is.
 void forget(PyObject* answer);
 
-/// Whether what a caller's object raised says that it cannot do what it was asked for. What ends
-/// the program, or tells of no memory, does not.
+/// Whether what a caller's object raised says that it cannot do what it was asked for. An
+/// exception that ends the program, or tells of no memory, does not.
 bool is_answer(const nb::python_error& raised);
 
-/// What from.name is, or an invalid object where it has no such attribute.
+/// The attribute from.name, or an invalid object where there is none.
 nb::object attribute(nb::handle from, nb::handle name);
 
 /// The name of an object's type, for messages.
 std::string type_text(nb::handle object);
 
-// What is made when it is first needed, and never destroyed: the interpreter ends before this
-// library does.
+// Objects that are made when they are first needed, and never destroyed: the interpreter ends
+// before this library does.
 
 /// Not a static variable of a function: a thread would wait for its end with the GIL, which the one
 /// that makes it may need.

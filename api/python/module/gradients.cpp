@@ -96,7 +96,7 @@ void Gradients::add_reals(const Operand& operand, nb::handle wanted, std::int64_
   set_member(args_, operand.grad_data, gradient.data());
 }
 
-// Of packed rows some may belong to no sequence, and stay 0.
+// Some packed rows may belong to no sequence, and stay 0.
 void Gradients::add_rows(const Operand& operand, const Form& form, const Shape& full, bool packed) {
   const nb::handle how = wanted(operand, true);
   add(operand, how, form, packed);
@@ -176,7 +176,7 @@ nb::object Gradients::result(const nb::object& type, nb::handle like) const {
   return type(*nb::tuple(found));
 }
 
-// What C refuses too, in its own words.
+// C refuses these too, in its own words.
 void check_differentiable(const char* function, const Arguments& given) {
   for (const Argument& argument : kArguments)
     if ((argument.uses & kAsked) != 0 && (given.*argument.place).is_valid())

@@ -23,8 +23,8 @@ struct Gradient {
   void* data() const { return written().data(); }
 };
 
-/// What a call of gradients gives back, in the order in which they are added here; each says in the
-/// structs of C where it is written.
+/// The gradients that a call gives back, in the order in which they are added here; each says in
+/// the structs of C where it is written.
 class Gradients {
  public:
   /// `like` is the argument whose type says what the arithmetic is, and of which kind results are.
@@ -35,11 +35,11 @@ class Gradients {
 
   Element real() const { return float64() ? Element::kF64 : Element::kF32; }
 
-  /// What the forward call gave, or the gradient of that: of its shape, and in its arithmetic.
+  /// A result of the forward call, or its gradient: of its shape, and in its arithmetic.
   Array read_like_out(const char* name, nb::handle from, const Shape& shape) const;
   static Array read_like_lse(const char* name, nb::handle from, const Shape& shape);
 
-  /// What gradients start from, in desc and args of the operation; `lay_out` and `lay_lse` say how
+  /// Gradients start from these, in desc and args of the operation; `lay_out` and `lay_lse` say how
   /// C knows where they lie.
   template <class Desc, class Args, class LayOut, class LayLse>
   void read_given(Desc& desc, Args& args, const Shape& out, LayOut&& lay_out, const Shape& lse,
@@ -54,13 +54,13 @@ class Gradients {
     args.grad_lse = address_of(grad_lse_);
   }
 
-  /// What is wanted of an operand's gradient, True or an array; null if nothing is. Unless that is
-  /// said it is wanted, or not.
+  /// True, or the array that an operand's gradient is written to; null if it is not wanted. Where
+  /// the caller says nothing, `by_default` does.
   nb::handle wanted(const Operand& operand, bool by_default) const;
 
-  /// Of any strides and floating type, in the shape of `form`; a new one is zeroed if that is asked
-  /// for or it is added to. Unless `any_type` says so, all are float64, or none. nullptr where it
-  /// is not wanted; otherwise its layout is to be set.
+  /// A gradient of any strides and floating type, in the shape of `form`; a new one is zeroed if
+  /// that is asked for or it is added to. Unless `any_type` says so, all are float64, or none.
+  /// nullptr where it is not wanted; otherwise its layout is to be set.
   const Gradient* add(const Operand& operand, nb::handle wanted, const Form& form,
                       bool zeroed = false, bool any_type = false);
   /// Lets C write the latest one in the arithmetic's type if its own is narrower, and rounds then.
@@ -73,11 +73,11 @@ class Gradients {
   /// Contiguous numbers of the arithmetic's type.
   void add_reals(const Operand& operand, nb::handle wanted, std::int64_t count);
 
-  /// Of rows of heads, `full` of them; summed over axes that their tensor repeats.
+  /// The gradient of rows of heads, `full` of them; summed over axes that their tensor repeats.
   void add_rows(const Operand& operand, const Form& form, const Shape& full, bool packed);
 
-  /// Of what attention is given beside query, key and value, in the order of heed.Gradients. `Api`
-  /// names the operation's structs.
+  /// Gradients of attention's options, in the order of heed.Gradients. `Api` names the operation's
+  /// structs.
   template <class Api>
   void add_options(const Call& call) {
     Operand bias = HEED_GRADIENT(typename Api, bias);

@@ -57,7 +57,7 @@ std::uint32_t read_duplicates(nb::handle from) {
 
 namespace {
 
-/// Of an edge list, or of rows with offsets.
+/// The descriptor of an edge list, or of rows with offsets.
 heed_graph_desc described(const Indices& indices, const Given& given) {
   heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
   desc.index_type = indices.type;
@@ -111,7 +111,7 @@ nb::str representation(const Graph& graph) {
 
 }  // namespace
 
-// ---- What attention over a graph is given: which arrays and matrices, and of which shapes ----
+// ---- The operands of attention over a graph: arrays and matrices, and their shapes ----
 
 #define HEED_TENSOR(name) HEED_OPERAND(GraphApi, name, name)
 const GraphTensor GraphCall::kTensorRows[] = {
@@ -130,12 +130,12 @@ const Projection GraphCall::kMatrixRows[] = {HEED_PROJECTION(GraphApi, query),
 
 namespace {
 
-/// Of rows over nodes or edges.
+/// The layout of rows over nodes or edges.
 heed_layout layout_over(const Form& form) {
   return form.axes == 3 ? layout_of(form, true) : layout_by(form, 0, 0, 2, 1);
 }
 
-/// Of numbers over nodes or edges: [rows, heads] or [rows].
+/// The layout of numbers over nodes or edges: [rows, heads] or [rows].
 heed_layout heads_layout(const Form& form) {
   return layout_by(form, 0, form.axes - 1, form.axes, 0);
 }
@@ -411,7 +411,7 @@ nb::dict describe_plan(const GraphAttentionPlan& plan) {
 
 // ---- heed.graph_attention_backward ----
 
-/// What is asked for of a gradient; nothing of what is not given.
+/// As Gradients::wanted, by default where the operand is given; a gradient of nothing is refused.
 nb::handle wanted(const Gradients& gradients, const Operand& row, bool given) {
   const nb::handle how = gradients.wanted(row, given);
   if (!given && how.is_valid()) refuse("{} is wanted, but no {} is given", row.gradient, row.name);
@@ -420,7 +420,7 @@ nb::handle wanted(const Gradients& gradients, const Operand& row, bool given) {
 
 /// In the order of heed.GraphGradients: tensors, matrices, biases, weights of heads and features.
 void add_gradients(Gradients& gradients, const GraphCall& call) {
-  const bool in_steps = call.desc.steps > 1;  // C sums those of edges and nodes where they lie
+  const bool in_steps = call.desc.steps > 1;  // C sums gradients of edges and nodes where they lie
   for (int i = 0; i < GraphCall::kTensors; ++i) {
     const Operand& row = GraphCall::kTensorRows[i].operand;
     const Form& form = call.tensors[i].form;

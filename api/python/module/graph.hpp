@@ -1,4 +1,4 @@
-// heed.Graph, and calls of attention over one, from Python's arguments to those of C.
+// heed.Graph, and calls of attention over one, from Python's arguments to the ones of C.
 #pragma once
 
 #include "api/python/module/call.hpp"
@@ -43,7 +43,7 @@ Indices read_edges(nb::handle sources, nb::handle destinations);
 
 std::uint32_t read_duplicates(nb::handle from);
 
-// ---- A call of attention over a graph, from Python's arguments to those of C ----
+// ---- A call of attention over a graph, from Python's arguments to the ones of C ----
 
 struct GraphApi {
   using Desc = heed_graph_attention_desc;
@@ -93,7 +93,7 @@ struct GraphCall {
   /// And then what is given back.
   void make_outputs(const Arguments& given);
   nb::object result(const Arguments& given) const;
-  /// Of one step, roughly.
+  /// Roughly the operations of all steps.
   double flops() const;
   heed_status compute(const heed_context* context) const {
     return heed_graph_attention(context, graph->get(), &desc, &args);
@@ -101,15 +101,15 @@ struct GraphCall {
 
   /// [nodes, heads, features] where queries were given so, else rows as wide as data's.
   Shape out_shape() const;
-  /// Of a tensor in the shape of out.
+  /// The layout of a tensor in the shape of out.
   heed_layout out_layout(const Form& form) const;
-  /// What results are like.
+  /// Results are like this tensor.
   bool projected() const { return desc.inputs == HEED_GRAPH_PROJECTED; }
   Tensor like() const { return projected() ? kQuery : kData; }
   const char* like_name() const { return kTensorRows[like()].operand.name; }
   bool has(Tensor tensor) const { return tensors[tensor].form.axes > 0; }
 
-  // What plans are made of, and compare.
+  // Plans are made of these, and compare them.
   static constexpr const char* kMaker = "heed.graph_attention_plan";
   heed_status plan(const heed_context* context, heed_graph_attention_plan** plan) const {
     return heed_graph_attention_plan_create(context, graph->get(), &desc, plan);

@@ -15,7 +15,7 @@ nb::dict isas() {
   return all;
 }
 
-/// What was compiled in, in the words of heed.info.
+/// Names of everything that was compiled in, in the words of heed.info.
 nb::dict built() {
   nb::list executors, products;
   for (std::size_t i = 0; i < heed_executor_count(); ++i) executors.append(heed_executor_name(i));

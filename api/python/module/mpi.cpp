@@ -19,8 +19,8 @@ namespace {
 
 // ---- libheed_mpi, loaded while the program runs: the module is linked to no MPI ----
 //
-// It has an engine of its own, that of the libheed which it is linked to. So contexts are made
-// there, from what the caller's was asked for.
+// It has an engine of its own, the one of the libheed which it is linked to. So contexts are made
+// there, from the options of the caller's.
 
 /// Where the handle of an MPI communicator lies, and its bytes: an int, as MPICH has it, or a
 /// pointer.
@@ -69,7 +69,7 @@ class MpiLibrary {
   }
 
   const std::string& path() const { return path_; }
-  /// What its MPI says of itself.
+  /// The name and version that its MPI tells.
   std::string mpi() const {
     std::string text(8192, '\0');  // MPI_MAX_LIBRARY_VERSION_STRING of MPICH; Open MPI has 256
     int length = 0;
@@ -159,8 +159,8 @@ void refuse_options(const Arguments& given) {
   }
 }
 
-/// What the plan must be told of the tensors among the arguments. Of a rank without rows there are
-/// no addresses.
+/// The plan must be told which tensors are among the arguments: a rank without rows has no
+/// addresses.
 std::uint32_t tensors_of(const Call& call, const Arguments& given) {
   const bool masked = given.attn_mask.is_valid();
   const bool boolean = call.attn_mask.form.element == Element::kBool;
@@ -194,7 +194,7 @@ struct MpiPart {
   Vector<std::int32_t> key_lengths;  // of sequences, in a packed batch
   std::shared_ptr<heed_context> context;
 
-  /// Of dicts of arguments: of a call, or of its gradients.
+  /// Reads a dict of arguments: of a call, or of its gradients.
   MpiPart(nb::object arguments, bool backward)
       : held(std::move(arguments)),
         given(read_arguments(kMpiMaker, held, kOfAttention | kOfRanks,
@@ -255,7 +255,7 @@ struct MpiPart {
   }
 
  private:
-  /// What follows takes a packed batch for one sequence: sequences are the library's.
+  /// Other functions here take a packed batch for one sequence: sequences are the library's.
   void take_packed() {
     if (given.cu_seqlens_q.is_valid() != given.cu_seqlens_k.is_valid())
       refuse("{} is given without {}; over ranks a packed batch has both",
@@ -297,7 +297,7 @@ class MpiPlan {
     if (plan_ != nullptr) library_.heed_mpi_attention_plan_destroy(std::exchange(plan_, nullptr));
   }
 
-  /// Of a dict of arguments; collective.
+  /// Takes a dict of arguments; collective.
   nb::object run(nb::handle arguments, nb::handle agree) const {
     Arguments given;
     Call call;
@@ -366,7 +366,7 @@ class MpiPlan {
     return info;
   }
 
-  /// Those of sequences, which the rest takes for one.
+  /// Takes key_lengths of sequences out of the arguments: the rest takes them for one sequence.
   nb::handle take_lengths(Arguments& given) const {
     if (sequences_ == 0) return {};
     const nb::handle lengths = std::exchange(given.key_lengths, {});
@@ -388,7 +388,7 @@ class MpiPlan {
 
 // ---- heed.mpi.attention_backward ----
 
-/// Of a part that is finished; collective.
+/// Computes the gradients of a part that is finished; collective.
 nb::object gradients_of(MpiPart& part, const MpiLibrary& library, const nb::tuple& over,
                         nb::handle agree) {
   std::optional<AttentionGradients> back;
@@ -407,7 +407,7 @@ nb::object gradients_of(MpiPart& part, const MpiLibrary& library, const nb::tupl
   const std::uint32_t wanted = back->gradients.bits();
   desc.gradients = (wanted & (kHere - 1)) | (wanted >> 1U & ~(kHere - 1)) |
                    ((wanted & kHere) != 0 ? HEED_MPI_GRAD_SCORE_WEIGHTS : 0);
-  // Of nothing C would take the usual ones.
+  // Where nothing is wanted, C would take the usual ones.
   if (desc.gradients != 0)
     library.call_over(Communicator(over), library.heed_mpi_attention_backward, part.context.get(),
                       &desc, &back->args);
@@ -418,7 +418,7 @@ nb::object gradients_of(MpiPart& part, const MpiLibrary& library, const nb::tupl
 
 class MpiGraph {
  public:
-  /// Of the edges that a rank brings, or a file; collective.
+  /// Made of the edges that a rank brings, or of a file; collective.
   MpiGraph(const MpiLibrary& library, const nb::tuple& over, nb::handle agree, nb::handle sources,
            nb::handle destinations, nb::handle path, nb::handle nodes, nb::handle owners,
            nb::handle duplicates, nb::handle where)
@@ -466,7 +466,7 @@ class MpiGraph {
     if (graph_ != nullptr) library_.heed_mpi_graph_destroy(std::exchange(graph_, nullptr));
   }
 
-  /// Of a dict of arguments of this rank's rows; collective.
+  /// Takes a dict of arguments of this rank's rows; collective.
   nb::object attention(nb::handle arguments, nb::handle agree) const {
     Arguments given;
     GraphCall call;
@@ -499,13 +499,13 @@ class MpiGraph {
                    "receivers", info_.receivers, "bytes", info_.bytes);
   }
 
-  /// Of own nodes.
+  /// The numbers of own nodes.
   nb::object nodes() const {
     const Output rows = numbers(info_.own_nodes);
     library_.check(library_.heed_mpi_graph_nodes(get(), numbers_of(rows)));
     return rows.object;
   }
-  /// Of own edges: sources, destinations, and which of those given they are.
+  /// The sources and destinations of own edges, and which of the given edges they are.
   nb::object edges() const {
     const Output of[] = {numbers(info_.own_given), numbers(info_.own_given),
                          numbers(info_.own_given)};
@@ -519,7 +519,7 @@ class MpiGraph {
     if (graph_ == nullptr) refuse("the graph has been freed");
     return graph_;
   }
-  /// Of this rank's rows, as of a graph of their own.
+  /// This rank's rows, described as a graph of their own.
   heed_graph_info rows() const {
     heed_graph_info rows = HEED_GRAPH_INFO_INIT;
     rows.nodes = info_.own_nodes;
@@ -538,7 +538,7 @@ class MpiGraph {
   heed_mpi_graph_info info_ = HEED_MPI_GRAPH_INFO_INIT;
 };
 
-/// What is freed, collectively, at the end of a with statement.
+/// Lets a with statement free the object, collectively, at its end.
 template <class Type>
 void bind_freed(nb::class_<Type>& type) {
   type.def("free", &Type::free,

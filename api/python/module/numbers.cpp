@@ -98,7 +98,7 @@ void append(const char* name, const nb::list& from, std::vector<T>& to) {
   for (nb::handle number : from) to.push_back(entry<T>(name, to.size(), number));
 }
 
-/// Of any type and strides, row after row.
+/// Appends an array of any type and strides, row after row.
 template <class T>
 void append(const char* name, const Array& from, std::vector<T>& to) {
   const Form& form = from.form;
@@ -123,7 +123,7 @@ void append(const char* name, const Array& from, std::vector<T>& to) {
   }
 }
 
-/// Of a sequence of sequences.
+/// Appends a sequence of sequences.
 template <class T>
 void append_rows(const char* name, const nb::list& rows, Vector<T>& to) {
   for (nb::handle row : rows) {

@@ -15,7 +15,7 @@
 
 namespace heed::python {
 
-// ---- Contexts: the default one of the process, and those of callers ----
+// ---- Contexts: the default one of the process, and the callers' ----
 
 class Context {
  public:
@@ -25,7 +25,7 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   const heed_context* get() const { return context_; }
-  /// What was asked for, to be asked of another engine too.
+  /// The options that were asked for, to be asked of another engine too.
   const heed_context_options& options() const { return options_; }
   heed_context_info info() const;
 
@@ -42,8 +42,8 @@ struct HeldContext {
   const heed_context_options* options;
 };
 
-/// What the argument `context` says: a heed.Context, or None or null for the default one, which is
-/// made when it is first needed.
+/// The context of the argument `context`: a heed.Context, or None or null for the default one,
+/// which is made when it is first needed.
 HeldContext hold_context(nb::handle given);
 
 /// "exact", "default", "high" or "medium", of a heed_precision.
@@ -102,23 +102,23 @@ class Workspaces {
 /// At a multiple of HEED_WORKSPACE_ALIGNMENT; to be freed. `of` says in messages what it is for.
 void* aligned_memory(std::size_t bytes, const char* of);
 
-// ---- What the calls of a plan have in common with the one that it was made from ----
+// ---- All calls of a plan have this in common with the one that it was made from ----
 
 /// Refuses an array of another shape, type or strides than the plan was made for.
 void check_form(const char* name, const Form& now, const Form& then, bool out_given);
 
-/// Of a Call of dense attention, of blocks or over graphs: settings, shapes, strides and types; no
-/// tensor.
+/// The settings, shapes, strides and types of a Call of dense attention, of blocks or over graphs;
+/// no tensor.
 template <class Call>
 class Planned {
  public:
-  /// Of a call that has been read, by what was given to `maker`.
+  /// The call has been read; `maker` was given `made`.
   Planned(const char* maker, const Call& call, const Arguments& made)
       : kept_(maker, made), described_(call.described()), forms_(call.forms()) {
     const heed::python::Call* const attention = call.attention();
     if (attention == nullptr) return;
     boolean_mask_ = attention->attn_mask.form.element == Element::kBool;
-    // Of tensors that change from call to call: what they may need at most is settled.
+    // Tensors change from call to call: the most that they may need is settled.
     if (attention->packed_queries())
       kept_.settle(&Arguments::max_seqlen_q, attention->desc.query_length);
     if (attention->packed_keys() || attention->paged())
@@ -166,7 +166,7 @@ template <class Plan, class Info, class Args, void (*kDestroy)(Plan*),
           heed_status (*kRun)(const Plan*, const Args*, void*, std::size_t)>
 class CPlan<kDestroy, kDescribe, kRun> {
  public:
-  /// Of a call that has been read, which can make one.
+  /// The call has been read, and can make one.
   template <class Call>
   CPlan(nb::handle context, const Call& call)
       : plan_(made(context, call)), workspaces_(info().workspace_bytes) {}

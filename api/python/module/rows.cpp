@@ -102,7 +102,7 @@ Pair read_pair(const std::string& name, nb::handle from, Array (*read)(const cha
           {lse, read((name + "[1]").c_str(), lse), true}};
 }
 
-/// What lse looks like beside out: [.., heads, rows], also where out is packed [rows, heads, ..].
+/// The shape of lse beside out: [.., heads, rows], also where out is packed [rows, heads, ..].
 Shape lse_shape(const Form& out, bool packed) {
   Shape shape = out;
   --shape.axes;

@@ -22,7 +22,8 @@ class Weights {
   heed_weights_info info_ = HEED_WEIGHTS_INFO_INIT;
 };
 
-/// What an argument gives: y[out] = sum over in of x[in] * matrix[in, out]. The caller holds it.
+/// A matrix that an argument gives: y[out] = sum over in of x[in] * matrix[in, out]. The caller
+/// holds it.
 struct Matrix {
   Array array;
   const heed_weights* prepared = nullptr;
@@ -37,7 +38,7 @@ struct Matrix {
 /// `axes` is 2, or 3 for several matrices [matrix, in, out]; heed.Weights may be any.
 Matrix read_matrix(const char* name, nb::handle from, int axes);
 
-/// Of [in, out], or [matrix, in, out].
+/// The layout of [in, out], or [matrix, in, out].
 heed_matrix_layout matrix_layout(const Form& form);
 
 /// A matrix and its bias among the operands of an operation, and where one that is prepared stands;
