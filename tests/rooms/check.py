@@ -6,6 +6,7 @@ xsimd's instead of heed's.
 usage: check.py DIRECTORY-OF-THE-PROJECT [XSIMD-INCLUDE-DIRECTORY]
        check.py self-test
 """
+import ast
 import pathlib
 import re
 import sys
@@ -80,17 +81,32 @@ def sources(project):
     engine = project / "engine"
     for file in sorted(engine.rglob("*.?pp")):
         yield file, file.relative_to(engine).parts[0]
-    for room, folder in {"api": "api", "module": "api/python/module"}.items():
-        for file in sorted((project / folder).glob("*.?pp")):
+    for room, files in {"api": "api/*.?pp", "module": "api/python/module/*.?pp",
+                        "package": "api/python/heed/**/*.py"}.items():
+        for file in sorted(project.glob(files)):
             yield file, room
+
+
+def code_and_comments(file):
+    """The lines of a file, each in two halves; lines of a docstring are comments."""
+    text = file.read_text()
+    documented = set()
+    if file.suffix == ".py":
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                documented.update(range(node.lineno, node.end_lineno + 1))
+    for number, line in enumerate(text.splitlines(), 1):
+        code, _, comment = line.partition("  # " if file.suffix == ".py" else "//")
+        if number in documented or (file.suffix == ".py" and line.lstrip().startswith("#")):
+            code, comment = "", line
+        yield number, code, comment
 
 
 def wrong_words(project):
     """Uses of words that have another in their place: names in code, others in comments."""
     rules = list(decided_words(project))
     for file, room in sources(project):
-        for number, line in enumerate(file.read_text().splitlines(), 1):
-            code, _, comment = line.partition("//")
+        for number, code, comment in code_and_comments(file):
             for found, is_name, instead, rooms in rules:
                 used = found.search(code if is_name else comment)
                 if used and (room in rooms or "all" in rooms):
@@ -155,6 +171,8 @@ def self_test():
         (project / "engine/dense/c.hpp").write_text("int mend;  // all but for one\n")
         (project / "api/python/module").mkdir(parents=True)
         (project / "api/python/module/c.hpp").write_text("int a;  // all but for one\n")
+        (project / "api/python/heed").mkdir()
+        (project / "api/python/heed/c.py").write_text('"""Words.\n\nAll but for one.\n"""\nmend = 1\n')
         found = [*wrong_includes(project), *wrong_words(project),
                  *ambiguous_calls(project, project)]
     starts = ("engine/attic/a.hpp: the room attic", 'engine/kernels/a.hpp includes "api/heed.h"',
@@ -162,6 +180,7 @@ def self_test():
               'engine/dense/c.hpp:1: "but for"; say except',
               'engine/tensor/c.hpp:1: "mend"; say repair',
               'api/python/module/c.hpp:1: "but for"; say except',
+              'api/python/heed/c.py:3: "but for"; say except',
               "engine/kernels/b.hpp calls fma()")
     if len(found) != len(starts) or not all(map(str.startswith, found, starts)):
         sys.exit("found " + "; ".join(found or ["nothing"]))

@@ -75,7 +75,7 @@ def multihead(
 
     Matrices are [in, out], with any strides: PyTorch's ``nn.Linear.weight``, [out, in], is given as
     ``weight.T``; parts of a packed one as ``w_qkv[:, begin:end]``, or ``in_proj_weight[:width].T``.
-    Those of a model are better given as ``heed.Weights``, prepared once.
+    A model's are better given as ``heed.Weights``, prepared once.
 
     Args:
         query: ``[batch, rows, width]``, the first of which may be missing, of float32, float64,
@@ -83,7 +83,7 @@ def multihead(
         key: ``[batch, keys, width of keys]``, what keys and values are made from; ``query`` unless
             given.
         w_query: ``[width, heads * features]``, or ``heed.Weights``, as all matrices. Types may be
-            mixed, but for float64, which goes with itself alone.
+            mixed, except float64, which goes with itself alone.
         w_key: ``[width of keys, key_heads * features]``.
         w_value: ``[width of keys, key_heads * value features]``.
         w_out: ``[heads * value features, width of out]``, or None: the heads as they are, side by
@@ -102,7 +102,7 @@ def multihead(
             overlap an input.
         keep: a ``heed.Kept``, which receives what ``heed.multihead_backward`` would have to compute
             again; not with ``hard``.
-        **options: of ``heed.attention``, but for ``block_table``, ``key_scales`` and
+        **options: of ``heed.attention``, except ``block_table``, ``key_scales`` and
             ``value_scales``. With ``cu_seqlens_q`` inputs and ``out`` are packed ``[rows, width]``;
             ``cu_seqlens_k`` is the same unless given or ``key`` is.
 
@@ -219,7 +219,7 @@ def multihead_backward(
         score_gradient: of ``score_function``, as of ``heed.attention_backward``.
         keep: a ``heed.Kept`` that ``heed.multihead`` has filled, with the same inputs, matrices,
             options and context.
-        **options: matrices and options of ``heed.multihead``, but for those that ask for results.
+        **options: matrices and options of ``heed.multihead``, except the ones that ask for results.
 
     Returns:
         A ``heed.MultiheadGradients``, None where one is not wanted: arrays of the kind that

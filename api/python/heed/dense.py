@@ -176,7 +176,7 @@ def plan(query: Array, key: Array, value: Array, **options: Unpack[ResultOptions
 
 
 class BackwardOptions(Options, GradientOptions, total=False):
-    """What ``heed.attention_backward`` takes beside tensors."""
+    """Options of ``heed.attention_backward``."""
 
     grad_score_weights: bool | Array
     score_gradient: Any
@@ -213,7 +213,7 @@ def attention_backward(
         out: what ``heed.attention`` gave.
         lse: what it gave with ``return_lse``.
         grad_query: True, the gradient of ``query`` is wanted, in a new array of its shape and type;
-            an array, it is written there, but for packed rows of no sequence, and must not overlap
+            an array, it is written there, except packed rows of no sequence, and must not overlap
             another argument; False, it is not wanted, and costs nothing.
         grad_sinks: the same of ``sinks``, ``[heads]`` of float32, or float64 if ``query`` is.
         score_gradient: of ``score_function``, and needed with it: a callable
@@ -222,7 +222,7 @@ def attention_backward(
             ``scores`` that it was given, which may be anything where they are masked; a function
             pointer (``heed.ScoreGradient``) beside a function pointer, which gets the same
             ``user``.
-        **options: those of ``heed.attention``, but for those that ask for results.
+        **options: of ``heed.attention``, except the ones that ask for results.
 
     Returns:
         A ``heed.Gradients``, None where one is not wanted: arrays of the kind that ``query`` is,

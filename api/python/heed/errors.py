@@ -1,4 +1,4 @@
-"""What heed raises."""
+"""The exceptions that heed raises."""
 
 
 class Error(Exception):

@@ -112,7 +112,7 @@ def graph_attention(
     Args:
         graph: a ``heed.Graph``.
         query: ``[nodes, heads, features]`` of float32, float64, float16 or bfloat16. Types may be
-            mixed, but for float64, which goes with itself alone.
+            mixed, except float64, which goes with itself alone.
         key: ``[nodes, heads, features]``; over a graph with ``source_nodes`` it and ``value`` have
             a row for each of these, and the three must be given.
         value: ``[nodes, heads, value features]``, likewise.
@@ -272,8 +272,8 @@ def graph_attention_backward(
         grad_w_query: of the matrix, or of those of all nodes.
         grad_w_edge_key: likewise; apart from the next even where both are one matrix.
         grad_b_query: of the bias, in float32, or float64 if ``data`` is.
-        **options: matrices and options of ``heed.graph_attention``, but for those that ask for
-            results.
+        **options: matrices and options of ``heed.graph_attention``, except the ones that ask
+            for results.
 
     Returns:
         A ``heed.GraphGradients``, None where one is not wanted: arrays of the kind that ``query``

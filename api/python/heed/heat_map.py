@@ -36,7 +36,7 @@ class HeatMap:
         batch: int,
         title: str,
     ) -> None:
-        """Of what heed.show is given; draws nothing yet."""
+        """Takes the arguments of heed.show; draws nothing yet."""
         self.weights = _matrix(_floats(weights), head, batch)
         rows, keys = self.weights.shape
         if key_tokens is None and rows == keys:
@@ -135,7 +135,7 @@ def _opened(weights: Any, depth: int = 4) -> Any:
 
 
 def _matrix(weights: Floats, head: int | None, batch: int) -> Floats:
-    """Of one head, or the mean of all."""
+    """The weights of one head, or the mean of all."""
     if not 2 <= weights.ndim <= 4:
         raise ValueError(f"weights has {weights.ndim} axes; it must have 2 to 4")
     if weights.ndim == 4:

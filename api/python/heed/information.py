@@ -1,4 +1,4 @@
-"""What this heed can do on this computer: ``heed.info``."""
+"""Tells what this heed can do on this computer: ``heed.info``."""
 
 import os
 import platform

@@ -1,8 +1,8 @@
 """Attention over the ranks of MPI, by mpi4py: sequences and graphs that outgrow one machine.
 
 Every rank brings the rows that it has, and gets the rows of the result that belong to them. All
-functions are collective: every rank of the communicator calls them, in the same order. What is
-wrong on one rank is raised on all of them, in a message that names it.
+functions are collective: every rank of the communicator calls them, in the same order. An
+error of one rank is raised on all of them, in a message that names it.
 
 This needs mpi4py, and ``libheed_mpi`` for the same MPI as mpi4py's, which is found
 
@@ -62,7 +62,7 @@ _POSITIONS = 2
 
 
 class Options(ScoreOptions, total=False):
-    """What attention computes over ranks, and how; ``heed.mpi.attention`` says what each means."""
+    """Options of attention over ranks; ``heed.mpi.attention`` says what each means."""
 
     comm: MPI.Intracomm | None
     placement: Placement | Positions
@@ -80,7 +80,7 @@ class CallOptions(Options, total=False):
 
 
 class BackwardOptions(Options, GradientOptions, total=False):
-    """What ``heed.mpi.attention_backward`` takes beside tensors."""
+    """Options of ``heed.mpi.attention_backward``."""
 
 
 class ResultOptions(CallOptions, total=False):
@@ -129,7 +129,7 @@ class Plan(_heed.MpiPlan):
     """
 
     def __init__(self, library: _heed.MpiLibrary, comm: MPI.Intracomm, part: _heed.MpiPart) -> None:
-        """Of what heed.mpi.plan has read; collective."""
+        """Takes the part that heed.mpi.plan has read; collective."""
         super().__init__(library, _handle(comm), part)
         self._comm = comm
 
@@ -242,9 +242,9 @@ def attention_backward(
 ) -> Gradients[ArrayT]:
     """Gradients of ``heed.mpi.attention``, as of ``heed.attention_backward``: of this rank's rows.
 
-    Of what all ranks have together, all get the same: of sinks, slopes, weights of scores, scale
-    and temperature, of a bias that repeats over rows, and of queries that are everywhere. Which
-    gradients are wanted is the same on all ranks.
+    All ranks get the same gradients of what they have together: of sinks, slopes, weights of
+    scores, scale and temperature, of a bias that repeats over rows, and of queries that are
+    everywhere. Which gradients are wanted is the same on all ranks.
 
     Args:
         query: as the forward call had it, as were ``key``, ``value`` and all options.
@@ -406,7 +406,7 @@ def library() -> _heed.MpiLibrary:
     """Load ``libheed_mpi``, once.
 
     Returns:
-        What was found: its ``path``, and what its ``mpi`` says of itself.
+        The library that was found: its ``path``, and what its ``mpi`` says of itself.
 
     Raises:
         heed.UnsupportedError: there is none, or it is for another MPI or of another version.
@@ -436,7 +436,7 @@ def library() -> _heed.MpiLibrary:
 def _part(
     given: dict[str, Any], gradients: tuple[str, ...] = ()
 ) -> tuple[MPI.Intracomm, _heed.MpiLibrary, _heed.MpiPart]:
-    """What a rank brings, found good on all; collective. Of gradients it tells which are wanted."""
+    """The part of a rank, found good on all; collective. All must want the same ``gradients``."""
     over, placement, queries = taken(given, _OVER_RANKS)
     comm = _communicator(over)
     found = _agreed(comm, library)
@@ -519,7 +519,7 @@ def _places(given: dict[str, Any]) -> dict[str, str | None]:
 
 
 def _agreed(comm: MPI.Intracomm, step: Callable[[], T]) -> T:
-    """What step returns; where it raises on a rank, all raise the same that the lowest did.
+    """Returns what step does; where it raises on a rank, all raise the same that the lowest did.
 
     A rank that is interrupted tells the others, too, which would wait for it.
     """

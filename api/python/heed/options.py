@@ -42,10 +42,10 @@ Start: TypeAlias = Literal["top_left", "bottom_right", "top-left", "bottom-right
 
 @dataclass(frozen=True)
 class Row:
-    """What the table of options says of one beside its type.
+    """An entry of the table of options, beside the option's type.
 
-    What others call it (PyTorch, FlashAttention, ONNX, transformers); and of ``heed attend``, what
-    its help says, None where it has no such option, and the option's name, if that is another.
+    The names that others have for it (PyTorch, FlashAttention, ONNX, transformers); and the help of
+    ``heed attend``, None where it has no such option, and the option's name, if that is another.
     """
 
     elsewhere: str = ""
@@ -54,7 +54,7 @@ class Row:
 
 
 class ScoreOptions(TypedDict, total=False):
-    """What attention computes, also over ranks; ``heed.attention`` says what each option means."""
+    """Options of attention, also over ranks; ``heed.attention`` says what each means."""
 
     attn_mask: Annotated[
         Array | None, Row("mask attention_mask", "bool: True attends", word="mask")
@@ -108,7 +108,7 @@ class ScoreOptions(TypedDict, total=False):
 
 
 class Options(ScoreOptions, total=False):
-    """What only one process computes."""
+    """And options of attention in one process."""
 
     hard: Annotated[bool, Row(told="weight 1 at the largest score alone")]
     first_keys: Annotated[
@@ -194,7 +194,7 @@ _DEFAULTS = {
 }
 _LAST = {"out": 1, "context": 2, "keep": 3}  # in signatures
 
-# What docstrings say of parameters and errors, unless they say something else.
+# Docstrings say this of parameters and errors, unless they say something else.
 _PARAMETERS = """\
     grad_out: the gradient of ``out``, in its shape; any floating type, float64 as ``query``.
     grad_lse: the gradient of ``lse``, in its shape, where the loss depends on it.
@@ -214,7 +214,7 @@ _ERRORS = """\
     heed.OutOfMemoryError: there is no memory.
 """
 
-# What PyTorch, FlashAttention, ONNX, transformers and PyTorch Geometric call what else there is.
+# The names that others, and PyTorch Geometric, have for other parameters.
 _OTHERS = {
     "heads": "num_heads q_num_heads nhead",
     "key_heads": "kv_num_heads num_kv_heads num_key_value_heads",

@@ -122,7 +122,7 @@ _FEW_COLUMNS = 32  # BLAS libraries are slow where results have no more
 
 
 def _projections(x: Tensor, *layers: Any) -> list[Tensor]:
-    """What linear layers make of the same rows: of few columns each by one product."""
+    """The same rows through linear layers: through layers of few columns by one product."""
     together = all(
         _only_multiplies(layer)
         and len(layer.weight) <= _FEW_COLUMNS
@@ -211,7 +211,7 @@ class _Fused:
         score_weights: Tensor | None,
         *edges_and_score: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """What nodes get, and the weights of edges if they are asked for."""
+        """The results of nodes, and the weights of edges if they are asked for."""
         nodes = max(len(query), len(key))
         dropout = float(self.dropout) if self.training else 0.0
         seed = drawn_seed() if dropout > 0 else None
@@ -319,10 +319,10 @@ class TransformerConv(_Fused, _TransformerConv):  # type: ignore[misc]
 
 
 class _Activated(_Fused):
-    """What GATConv and GATv2Conv share: attention where messages are propagated, not edge by edge.
+    """GATConv and GATv2Conv share this: attention where messages are propagated, not edge by edge.
 
-    PyTorch Geometric asks for weights of edges first. What it is given then is an empty tensor,
-    which gets them later if the caller has asked for them.
+    PyTorch Geometric asks for weights of edges first. It is given an empty tensor then, which gets
+    them later if the caller has asked for them.
     """
 
     _signature: inspect.Signature  # of PyTorch Geometric's forward
@@ -356,7 +356,7 @@ class _Activated(_Fused):
         return isinstance(x, Tensor) and x.dim() == 2
 
     def _of_one_kind(self: Any, x: Tensor, edges: Tensor) -> Any:
-        """What PyTorch Geometric's layer computes where sources and targets are the same nodes."""
+        """Computes PyTorch Geometric's layer where sources and targets are the same nodes."""
         query, key, value, weights = self._projected(x)
         score = "sum" if weights is None else "additive"
         how = edges, None, False, score, self.negative_slope
@@ -471,7 +471,7 @@ class GATConv(_Activated, _GATConv):  # type: ignore[misc]
 
     All that ``heed.pyg.TransformerConv`` says holds of it: what is PyTorch Geometric's, which
     edges there may be, gradients, and when PyTorch Geometric computes, which is so with
-    ``flow="target_to_source"`` too. Of keys one number per head is read.
+    ``flow="target_to_source"`` too. One number of a key is read per head.
 
     >>> import torch, heed.pyg
     >>> layer = heed.pyg.GATConv(3, 4, heads=2, edge_dim=2).eval()
@@ -566,8 +566,8 @@ class HGTConv(_Fused, _HGTConv):  # type: ignore[misc]
     """``torch_geometric.nn.HGTConv``, whose scores, softmax and sums heed fuses.
 
     Edges of all types are one graph, which is sorted once for as long as the edges of the first
-    type live. What ``heed.pyg.TransformerConv`` says of gradients, and of when PyTorch Geometric
-    computes, holds of it.
+    type live. Everything that ``heed.pyg.TransformerConv`` says of gradients, and of when PyTorch
+    Geometric computes, holds of it.
 
     >>> import torch, heed.pyg, torch_geometric
     >>> kinds = ["author", "paper"], [("author", "writes", "paper"), ("paper", "cites", "paper")]

@@ -1,4 +1,4 @@
-"""What calls give back: more than ``out``, or gradients."""
+"""Results of calls: more than ``out``, or gradients."""
 
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
@@ -29,7 +29,7 @@ class Result(tuple[Any, ...], Generic[ArrayT]):
         weights: ArrayT | None = None,
         column_sums: ArrayT | None = None,
     ) -> Self:
-        """What is None was not asked for."""
+        """A result that is None was not asked for."""
         values = (out, lse, weights, column_sums)
         made = super().__new__(cls, [value for value in values if value is not None])
         vars(made).update(zip(cls._fields, values, strict=True))
@@ -43,7 +43,7 @@ class Result(tuple[Any, ...], Generic[ArrayT]):
         return tuple(self._asdict().values())
 
     def __repr__(self) -> str:
-        """What there is, by name."""
+        """The results that there are, by name."""
         given = (f"{n}={value!r}" for n, value in self._asdict().items() if value is not None)
         return f"Result({', '.join(given)})"
 

@@ -41,7 +41,7 @@ def load(cache: Cache, source: Any) -> Sequence:
 
 @contextmanager
 def _descriptor(name: str, file: Any, method: str) -> Iterator[int | None]:
-    """What the system calls a file; None where bytes there are not those that its method moves."""
+    """The descriptor of a file; None where its bytes are not the ones that its method moves."""
     if isinstance(file, str | os.PathLike):
         mode = "rb" if method == "read" else "wb"
         with open(file, mode, buffering=0) as opened, _named(file, opened.fileno()):
@@ -115,7 +115,7 @@ def _in_step(file: Any, descriptor: int) -> Iterator[None]:
         yield
         return
     file.flush()
-    # What the buffer believes about where the descriptor stands must stay true.
+    # The buffer must stay right about where the descriptor stands.
     before = os.lseek(descriptor, 0, os.SEEK_CUR)
     os.lseek(descriptor, file.tell(), os.SEEK_SET)
     try:

@@ -61,7 +61,7 @@ def _objection(
     dropout_p: float,
     enable_gqa: bool,
 ) -> str | None:
-    """What keeps heed from a call that it would not refuse itself."""
+    """A reason that keeps heed from a call that it would not refuse itself."""
     if query is None or key is None or value is None:
         return "a tensor is None"
     reason = _unreadable(query, key, value, attn_mask)
@@ -119,7 +119,7 @@ def _mismatch(
 
 
 def _autocast(tensor: Tensor) -> Tensor:
-    """What PyTorch's own operator is given where autocast is on."""
+    """The tensor that PyTorch's own operator is given where autocast is on."""
     if tensor.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         return tensor
     return tensor.to(torch.get_autocast_dtype("cpu"))
@@ -257,7 +257,7 @@ def _set(state: _State) -> None:
 
 
 class _Use(ContextDecorator):
-    """What ``use`` gives back: a context manager and decorator that undoes the switch."""
+    """The result of ``use``: a context manager and decorator that undoes the switch."""
 
     def __init__(self, on: bool, verbose: bool) -> None:
         self._choice = on, verbose
@@ -318,8 +318,8 @@ def report(*, clear: bool = False) -> dict[str, int]:
     Calls of ``scaled_dot_product_attention``, of ``nn.MultiheadAttention`` within ``use``, of
     transformers' models with ``"heed"``, of ``heed.pyg``'s layers and of the custom operators. In
     code that ``torch.compile`` made, what heed computes counts at every run; a reason counts once,
-    when it is compiled, and its text says so. What never comes here, such as code that was compiled
-    before ``use``, is not counted.
+    when it is compiled, and its text says so. Calls that never come here, such as in code that was
+    compiled before ``use``, are not counted.
 
     Args:
         clear: count from 0 from now on.

@@ -31,7 +31,7 @@ from heed.torch_ops import _context_of
 
 __all__ = ["attention"]
 
-# What is differentiated, and what heed.mpi.attention_backward calls its gradient.
+# Differentiated tensors, and the names of their gradients in heed.mpi.attention_backward.
 _DIFFERENTIATED = {
     "query": "grad_query",
     "key": "grad_key",
@@ -112,7 +112,7 @@ def attention(
         query: ``[batch, heads, rows, features]``, this rank's rows, as of ``heed.mpi.attention``.
         context: what to compute with; threads as many as ``torch.get_num_threads()`` says unless
             given.
-        **options: those of ``heed.mpi.attention``, but for ``return_lse``.
+        **options: of ``heed.mpi.attention``, except ``return_lse``.
 
     Returns:
         ``out`` and ``lse`` of this rank's rows. Both may be differentiated.

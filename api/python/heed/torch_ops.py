@@ -91,7 +91,7 @@ def _text(name: torch.dtype | torch.layout) -> str:
 
 
 def _unreadable(*tensors: Tensor | None) -> str | None:
-    """What keeps heed from a call: tensors that it cannot read, or derivatives that it has not."""
+    """A reason that keeps heed from a call: unreadable tensors, or derivatives that it has not."""
     for tensor in tensors:
         if tensor is None:
             continue
@@ -133,7 +133,7 @@ def _options(
     softcap: float | None = None,
     dropout: float = 0.0,
 ) -> dict[str, Any]:
-    """What heed.attention calls the operators' options."""
+    """The operators' options by their names in heed.attention."""
     window = None if left is None and right is None else (left, right)
     return {
         "attn_mask": attn_mask,

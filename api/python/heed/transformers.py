@@ -42,7 +42,7 @@ __all__ = ["ignored", "register"]
 
 @dataclass(frozen=True)
 class _Structure:
-    """What a mask says, in terms that let heed leave out whole tiles of keys."""
+    """The structure of a mask, in terms that let heed leave out whole tiles of keys."""
 
     causal: bool = False
     offset: int = 0
@@ -167,7 +167,7 @@ def _by_the_model(
     structure: _Structure,
     **options: Any,
 ) -> tuple[Tensor, Tensor]:
-    """What heed cannot do, such as weights, as the model is with "eager", which adds masks."""
+    """Computes what heed cannot, such as weights, as the model's "eager" does, which adds masks."""
     mask = structure.attn_mask
     if structure.causal:
         mask = torch.ones(

@@ -1,4 +1,4 @@
-"""What the commands' parsers share."""
+"""Parsers, readers and options that the commands share."""
 
 import argparse
 import importlib
@@ -119,7 +119,7 @@ def pair(text: str) -> tuple[int | None, int | None]:
 def add(to: argparse._ActionsContainer, form: str, told: str, **how: Any) -> None:
     """An argument in the form that usage shows: ``QUERY``, ``[KEY]``, ``-o --output FILE``.
 
-    What has no value, as ``--lse``, is given or not; an option with ``[VALUE]`` may go without one.
+    An option without a value, as ``--lse``, is given or not; ``[VALUE]`` may be missing.
     """
     *names, last = form.split()
     metavar = last.strip("[].")
@@ -134,7 +134,7 @@ def add(to: argparse._ActionsContainer, form: str, told: str, **how: Any) -> Non
 
 
 def words_of(parser: argparse.ArgumentParser) -> dict[str, str]:
-    """What arguments of heed are called here: the option, or the word of usage, that gives them."""
+    """The names of heed's arguments here: the option, or the word of usage, that gives them."""
     return {
         action.dest: action.option_strings[-1] if action.option_strings else str(action.metavar)
         for action in parser._actions
@@ -198,7 +198,7 @@ def imported(name: str) -> Any:
 
 
 def context_of(arguments: argparse.Namespace, **others: Any) -> heed.Context:
-    """What the options say."""
+    """The context that the options ask for."""
     return heed.Context(
         threads=arguments.threads, isa=arguments.isa, executor=arguments.executor, **others
     )

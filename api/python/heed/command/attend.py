@@ -44,7 +44,7 @@ float64, float16 or, with ml_dtypes, bfloat16."""
 
 OPTIONS = [name for name, (_, row) in TABLE.items() if row.told is not None]
 ASKED = [name for name in OPTIONS if name.startswith("return_")]
-# Of files, the kinds of numbers that NumPy calls by these letters, and what is said of others.
+# The kinds of numbers in files, by NumPy's letters, and the words that refuse others.
 KINDS = {
     Array | Sequence[float] | None: ("iuf", "numbers"),
     Array | Sequence[int] | None: ("iu", "whole numbers"),
@@ -57,7 +57,7 @@ FROM_FILES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of the command; those that attention has are called as its own."""
+    """Adds the command's arguments; options of attention are called as its own."""
     add(parser, "QUERY", "a .npy file, or a .npz file with all three")
     add(parser, "[KEY]", "a .npy file")
     add(parser, "[VALUE]", "a .npy file")
@@ -175,7 +175,7 @@ def read_tensors(arguments: argparse.Namespace) -> tuple[files.Array, files.Arra
     return query, key, value
 
 
-# ---- What it tells of its work: times, errors, weights as a picture ----
+# ---- Telling of its work: times, errors, weights as a picture ----
 
 
 def timed(
@@ -214,7 +214,7 @@ Look = tuple[list[int], list[str] | None]  # rows, and names of keys
 
 
 def look_at(problem: Problem, arguments: argparse.Namespace) -> Look | None:
-    """What --show and --svg draw, checked before the work."""
+    """The rows that --show and --svg draw, checked before the work."""
     if arguments.show is None and arguments.svg is None:
         return None
     batch, heads, _, rows, keys = problem.sizes
@@ -272,7 +272,7 @@ def draw(
 
 
 def expected(problem: Problem, arguments: argparse.Namespace) -> files.Array | None:
-    """What --expect has, of the shape that out will have."""
+    """The array of --expect, which has the shape that out will have."""
     if arguments.expect is None:
         return None
     subject = f"--expect {arguments.expect}"

@@ -60,7 +60,7 @@ INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytic
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Adds the command's arguments."""
     add(parser, "[SHAPE...]", "as B1_H12_L512_D64, in the grammar below")
     told = "of shapes that name none (f32)"
     add(parser, "--dtype TYPE", told, choices=list(TYPES), default="f32")
@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def names(arguments: argparse.Namespace) -> list[str]:
-    """Of the shapes that were asked for."""
+    """The names of the shapes that were asked for."""
     asked = arguments.shape or list(SHAPES)
     if arguments.dtype == "f32":
         return asked

@@ -23,7 +23,7 @@ FILES = ("FILE", "QUERY", "KEY", "VALUE", "EDGES")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Adds the command's arguments."""
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
 
 

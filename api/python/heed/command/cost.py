@@ -1,4 +1,4 @@
-"""What work costs: it is known before the work begins, and what costs too much is asked about."""
+"""The cost of work: it is known before the work begins, and the user is asked if it is too much."""
 
 import argparse
 import math

@@ -13,7 +13,7 @@ FAILED = 1  # a file, a refusal of heed's, a result that is not as expected
 USAGE = 2  # the command line
 INTERRUPTED = 130
 PLAIN = str.maketrans("░▒▓█│─┌┐└┘…→·", ".:+#|-++++~>.")  # of pictures, where there is only ASCII
-# What stands before and after the name of an argument that is told of, or that another is told by.
+# Words before and after the name of an argument that is told of, or that another is told by.
 SUBJECT = (
     re.compile(r"(^|[:;,] |\b(and|but|or|so|if|that) )$"),
     re.compile(r" (is|are|has|have|must|does|do|was|\d)\b"),
@@ -84,7 +84,7 @@ def streams() -> Iterator[None]:
 
 
 def plain(error: UnicodeError) -> tuple[str, int]:
-    """What stands for letters that the encoding lacks."""
+    """Other letters in the place of the ones that the encoding lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end].translate(PLAIN)

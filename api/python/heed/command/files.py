@@ -21,17 +21,17 @@ ARRAYS = (".npy", ".npz")
 
 
 def read_array(path: str) -> Array:
-    """Of a .npy file."""
+    """The array of a .npy file."""
     return in_order(load(path, ".npy"))
 
 
 def read_arrays(path: str) -> dict[str, Array]:
-    """Of a .npz file, by name."""
+    """The arrays of a .npz file, by name."""
     return {name: in_order(array) for name, array in load(path, ".npz").items()}
 
 
 def load(path: str, kind: str) -> Any:
-    """What NumPy reads of a file, whose first bytes must be those of its kind."""
+    """Loads a file by NumPy; its first bytes must be the ones of its kind."""
     try:
         with open(path, "rb") as file:
             stream = file if file.seekable() else io.BytesIO(file.read())  # as of <(a command)
@@ -122,7 +122,7 @@ def write_text(path: str, text: str) -> None:
 
 
 def read_lines(path: str) -> list[str]:
-    """Of a text in UTF-8; - is stdin."""
+    """The lines of a text in UTF-8; - is stdin."""
     if path == "-" and sys.stdin is None:
         raise Failure(f"{path}: stdin is closed")
     try:

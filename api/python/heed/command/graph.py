@@ -60,7 +60,7 @@ class Edges:
 
     @property
     def nodes(self) -> int:
-        """Those that edges name, from 0."""
+        """How many nodes edges name, from 0."""
         ends = (self.sources, self.destinations)
         return 1 + max(int(end.max(initial=-1)) for end in ends)
 
@@ -86,7 +86,7 @@ class Edges:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of the command; those that attention has are called as its own."""
+    """Adds the command's arguments; options of attention are called as its own."""
     add(parser, "EDGES", "a text or .npy file; - is stdin", dest="graph")
     add(parser, "--features FILE", "[nodes, width] or [nodes, heads, features]", required=True)
     add(parser, "--matrices FILE", "projects features, a .npz file")
@@ -163,7 +163,7 @@ def attend(arguments: argparse.Namespace, edges: Edges, features: Array) -> dict
 
 
 def result_bytes(arguments: argparse.Namespace, edges: Edges, features: Array) -> float:
-    """Of out, and of weights where they are asked for; both at most in float64."""
+    """The bytes of out, and of weights where they are asked for; both at most in float64."""
     heads = arguments.heads or (features.shape[1] if features.ndim == 3 else 1)
     weights = len(edges.sources) * heads if arguments.return_weights else 0
     return 8.0 * (features.size + weights)
@@ -194,7 +194,7 @@ def inputs_of(arguments: argparse.Namespace, features: Array) -> dict[str, Any]:
 
 
 def show(node: int, edges: Edges, weights: Array) -> None:
-    """What a node attends most, in the mean over heads."""
+    """Prints the sources that a node attends most, in the mean over heads."""
     into = np.flatnonzero(edges.destinations == node)
     mean = weights[into].reshape(len(into), -1).mean(axis=1) if len(into) else np.empty(0)
     order = np.argsort(-mean, kind="stable")[:SHOWN]
@@ -205,7 +205,7 @@ def show(node: int, edges: Edges, weights: Array) -> None:
 
 
 def read_edges(path: str) -> Edges:
-    """Of a .npy file [2, edges], or of lines: source, destination and perhaps a weight."""
+    """Reads a .npy file [2, edges], or lines: source, destination and perhaps a weight."""
     if path.endswith(".npy"):
         array = files.read_array(path)
         if array.ndim != 2 or len(array) != 2 or array.dtype.kind not in "iu":

@@ -25,7 +25,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Adds the command's arguments."""
     add(parser, "--json", "for programs")
 
 
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def choices(known: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """What there is, what was chosen, and why."""
+    """Tells what there is, what was chosen, and why."""
     context = known["context"]
     usable = [name for name, isa in known["isas"].items() if isa["usable"]]
     isa = known["isas"][context["isa"]]

@@ -45,7 +45,7 @@ class Problem:
         return {name: value for name, value in given if not name.startswith("return_")}
 
     def result_bytes(self, drawn: int) -> float:
-        """Of everything that is asked for, and of the weights of so many rows that are drawn."""
+        """The bytes of all that is asked for, and of the weights of so many rows that are drawn."""
         batch, heads, _, rows, keys = self.sizes
         wide = 8 if self.query.dtype == np.float64 else 4
         counts = {"weights": rows * keys, "lse": rows, "column_sums": keys}
@@ -55,7 +55,7 @@ class Problem:
 
     @property
     def flops(self) -> float:
-        """Of all pairs of rows and keys."""
+        """The operations of all pairs of rows and keys."""
         batch, heads, _, rows, keys = self.sizes
         features = self.query.shape[-1] + self.value.shape[-1]
         return 2.0 * float(batch * heads * rows * keys * features)
@@ -70,7 +70,7 @@ def attend(problem: Problem, context: heed.Context) -> dict[str, Array]:
 
 
 def by_name(result: Any) -> dict[str, Array]:
-    """What a call gave back."""
+    """The arrays that a call gave back, by name."""
     if isinstance(result, heed.Result):
         return {name: array for name, array in result._asdict().items() if array is not None}
     return {"out": result}

@@ -44,13 +44,13 @@ class Shape:
 
     @property
     def sizes(self) -> tuple[tuple[int, ...], ...]:
-        """Of query, key and value."""
+        """The sizes of query, key and value."""
         keys = (self.batch, self.key_heads, self.keys)
         query = (self.batch, self.heads, self.queries, self.features)
         return query, (*keys, self.features), (*keys, self.value_features)
 
     def bytes(self, programs: int) -> float:
-        """Of the tensors of so many programs, and while the largest is made."""
+        """The memory for the tensors of so many programs, also while the largest is made."""
         counts = [math.prod(sizes) for sizes in self.sizes]
         counts.append(math.prod(self.sizes[0][:-1]) * self.value_features)
         return programs * numpy_type(self.dtype).itemsize * sum(counts) + 4 * max(counts)

@@ -1,4 +1,4 @@
-"""What the terminal shows: a bar on stderr while something takes long, and tables."""
+"""Pictures in the terminal: a bar on stderr while something takes long, and tables."""
 
 import shutil
 import sys

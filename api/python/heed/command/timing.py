@@ -40,7 +40,7 @@ class Turns:
         return statistics.median(self.seconds[name])
 
     def quartiles(self, name: str) -> tuple[float, float]:
-        """Of the seconds of a call."""
+        """The quartiles of the seconds of a call."""
         return quartiles(sorted(self.seconds[name]))
 
     def ratios(self, name: str, to: str) -> list[float]:

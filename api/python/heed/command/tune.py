@@ -46,7 +46,7 @@ Entries = dict[str, str | None]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of the command."""
+    """Adds the command's arguments."""
     add(parser, "SHAPE...", "as B1_H12_L512_D64, in the grammar below")
     told = (
         "the tuning file (HEED_TUNING_FILE, or heed.tuning); what is there for other problems stays"
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Tiles(NamedTuple):
-    """Of a plan."""
+    """The tiles of a plan."""
 
     tile_q: int
     tile_kv: int
@@ -216,7 +216,7 @@ def candidates(automatic: Tiles, shape: Shape) -> Iterator[Tiles]:
 def halvings(candidates: int, turns: int) -> Iterator[tuple[int, int]]:
     """How many candidates each round has, and its turns; the last has one and judges it.
 
-    Of 15 turns, the fewest that it has, three quarters are better by chance once in fifty times.
+    It has 15 turns at least: three quarters of 15 are better by chance once in fifty times.
     """
     least = max(turns // 3, 3)
     while candidates > 1:
@@ -230,7 +230,7 @@ def halvings(candidates: int, turns: int) -> Iterator[tuple[int, int]]:
 
 
 def problems(shape: Shape, threads: int) -> str:
-    """What a line says about the problems that it is for: those of about the shape's sizes."""
+    """The words of a line for problems of about the shape's sizes."""
     rows = shape.queries * (shape.heads // shape.key_heads)
     return " ".join(
         (
@@ -244,7 +244,7 @@ def problems(shape: Shape, threads: int) -> str:
 
 
 def about(size: int) -> str:
-    """What is less than a factor of sqrt(2) away: sizes that are powers of two share all others."""
+    """Sizes less than a factor of sqrt(2) away: powers of two share all others."""
     low, high = int(size / 2**0.5) + 1, int(size * 2**0.5)
     return f"{low}-{high}" if low < high else str(size)
 
@@ -282,7 +282,7 @@ def merged(text: str, cpu: str, isa: str, entries: Entries) -> str:
 
 
 def conditions_of(words: list[str]) -> frozenset[str]:
-    """What a line says of problems, without tiles."""
+    """The words of a line about problems, without tiles."""
     return frozenset(word for word in words if not word.startswith("tile_"))
 
 
