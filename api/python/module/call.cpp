@@ -658,7 +658,8 @@ void read_scores(Call& call, const Arguments& given) {
   args.dropout_origin = read_places("dropout_origin", desc.dropout, given.dropout_origin, 4,
                                     "axes: batch, query heads, rows, keys", call.dropout_origin);
   const auto per_sequence = [&](const char* name, nb::handle from, Vector<std::int32_t>& numbers) {
-    if (from.is_valid()) numbers = read_each<std::int32_t>(name, from, desc.batch, "sequences");
+    const std::int64_t sequences = call.sequences > 0 ? call.sequences : desc.batch;
+    if (from.is_valid()) numbers = read_each<std::int32_t>(name, from, sequences, "sequences");
     return numbers.data;
   };
   args.key_lengths = per_sequence("key_lengths", given.key_lengths, call.key_lengths);

@@ -97,7 +97,8 @@ struct Call {
   Element element = Element::kF32;  // of query, and of new results
   std::int64_t rows = 0;            // of query and out: of a sequence, or of all that are packed
   std::int64_t all_keys = -1;       // of all ranks, whose masks and biases have them; -1: of one
-  const char* batch_of = nullptr;   // the argument that said how many sequences there are
+  std::int64_t sequences = 0;      // of a packed batch over ranks, which has one item; 0: the batch
+  const char* batch_of = nullptr;  // the argument that said how many sequences there are
 
   Array query;
   Array key;

@@ -191,7 +191,6 @@ struct MpiPart {
   heed_mpi_attention_desc desc = HEED_MPI_ATTENTION_DESC_INIT;
   Vector<std::int64_t> query_positions, key_positions;
   Vector<std::int32_t> cu_seqlens_q, cu_seqlens_k;
-  Vector<std::int32_t> key_lengths;  // of sequences, in a packed batch
   std::shared_ptr<heed_context> context;
 
   /// Reads a dict of arguments: of a call, or of its gradients.
@@ -231,16 +230,9 @@ struct MpiPart {
     desc.attention = &call.desc;
     desc.placement = placement;
     desc.queries = everywhere ? HEED_MPI_QUERIES_EVERYWHERE : HEED_MPI_QUERIES_SPLIT;
-    if (packed()) {
-      desc.sequences = cu_seqlens_q.count - 1;
-      desc.cu_seqlens_q = cu_seqlens_q.data;
-      desc.cu_seqlens_k = cu_seqlens_k.data;
-    }
-    if (packed_lengths_.is_valid()) {
-      key_lengths =
-          read_each<std::int32_t>("key_lengths", packed_lengths_, desc.sequences, "sequences");
-      call.args.key_lengths = key_lengths.data;
-    }
+    desc.sequences = call.sequences;
+    desc.cu_seqlens_q = cu_seqlens_q.data;
+    desc.cu_seqlens_k = cu_seqlens_k.data;
     desc.tensors = tensors_of(call, given);
     desc.query_positions = read_positions("query", positions_q, call.rows, query_positions);
     desc.key_positions = read_positions("key", positions_k, call.desc.key_length, key_positions);
@@ -264,16 +256,14 @@ struct MpiPart {
     if (!given.cu_seqlens_q.is_valid()) return;
     cu_seqlens_q = read_vector<std::int32_t>("cu_seqlens_q", std::exchange(given.cu_seqlens_q, {}));
     cu_seqlens_k = read_vector<std::int32_t>("cu_seqlens_k", std::exchange(given.cu_seqlens_k, {}));
-    packed_lengths_ = std::exchange(given.key_lengths, {});
     if (cu_seqlens_q.count < 2)
       refuse("cu_seqlens_q has {} numbers; over ranks it must have two at least",
              cu_seqlens_q.count);
     if (cu_seqlens_k.count != cu_seqlens_q.count)
       refuse("cu_seqlens_k is for {} sequences, but cu_seqlens_q for {}", cu_seqlens_k.count - 1,
              cu_seqlens_q.count - 1);
+    call.sequences = cu_seqlens_q.count - 1;
   }
-
-  nb::handle packed_lengths_;  // as given
 };
 
 // ---- heed.mpi.plan and heed.mpi.attention ----
@@ -285,8 +275,7 @@ class MpiPlan {
       : library_(library),
         planned_(kMpiMaker, part.call, part.given),
         all_keys_(part.call.all_keys),
-        sequences_(part.desc.sequences),
-        packed_lengths_(part.packed() && part.call.args.key_lengths != nullptr),
+        sequences_(part.call.sequences),
         plan_(made(library, over, part)),
         workspaces_(info().workspace_bytes) {}
   ~MpiPlan() { free(); }
@@ -301,18 +290,13 @@ class MpiPlan {
   nb::object run(nb::handle arguments, nb::handle agree) const {
     Arguments given;
     Call call;
-    Vector<std::int32_t> key_lengths;  // of sequences, in a packed batch
     Workspaces::Workspace workspace;
     agreed(agree, [&] {
       check_there();
       given = read_arguments("Plan.__call__", arguments, kOfAttention, kOptions | kOut);
-      const nb::handle lengths = take_lengths(given);
       call.all_keys = all_keys_;
+      call.sequences = sequences_;
       planned_.read(call, given);
-      if (lengths.is_valid()) {
-        key_lengths = read_each<std::int32_t>("key_lengths", lengths, sequences_, "sequences");
-        call.args.key_lengths = key_lengths.data;
-      }
       workspace = workspaces_.take();
     });
     library_.call(library_.heed_mpi_attention_plan_run, plan_, &call.args, workspace.get(),
@@ -366,22 +350,10 @@ class MpiPlan {
     return info;
   }
 
-  /// Takes key_lengths of sequences out of the arguments: the rest takes them for one sequence.
-  nb::handle take_lengths(Arguments& given) const {
-    if (sequences_ == 0) return {};
-    const nb::handle lengths = std::exchange(given.key_lengths, {});
-    if (lengths.is_valid() && !packed_lengths_)
-      refuse_type("key_lengths is given, but the plan was made without");
-    if (!lengths.is_valid() && packed_lengths_)
-      refuse_type("the plan was made with key_lengths: give it");
-    return lengths;
-  }
-
   const MpiLibrary& library_;  // which is never freed
   Planned<Call> planned_;
   std::int64_t all_keys_;
   std::int64_t sequences_;
-  bool packed_lengths_;
   heed_mpi_attention_plan* plan_;
   mutable Workspaces workspaces_;
 };
