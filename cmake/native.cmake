@@ -1,5 +1,6 @@
 # heed_native_isas(<result>): the fastest instruction set of this CPU, after those that it builds upon;
-# ALL where the system does not tell. CMake runs it as a script, too, for a test.
+# ALL where the system does not tell. CMake runs it as a script, too, for a test; a script has no policies.
+cmake_policy(VERSION 3.25)
 function(heed_native_isas result)
   set(${result} ALL PARENT_SCOPE)
   if(CMAKE_CROSSCOMPILING OR NOT EXISTS /proc/cpuinfo)

@@ -171,7 +171,7 @@ BRIEF = ["--benchmark_repetitions=1", "--benchmark_min_time=0.001"]
 
 def run(*arguments, program=PROGRAM, **variables):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HEED_", "OMPI_ALLOW"))}
-    quiet = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+    quiet = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_btl": "^tcp"}
     return subprocess.run([program, *arguments], env={**kept, **quiet, **variables}, text=True, check=False,
                           capture_output=True, stdin=subprocess.DEVNULL)
 

@@ -69,6 +69,7 @@ class Session:
                             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                             "OMPI_MCA_rmaps_base_oversubscribe": "1",
                             "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+                            "OMPI_MCA_btl": "^tcp",  # which warns where a machine has no network
                             "PATH": os.path.join(folder, "bin") + os.pathsep + kept["PATH"]}
         self.installed = False
 
