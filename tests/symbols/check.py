@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads the symbols of libheed and of the objects that are compiled for one CPU each.
 
-    check.py library LIBHEED_SO [--header NAME] [--limit BYTES] [--mach-o]
+    check.py library LIBHEED_SO [--header NAME] [--limit BYTES] [--zig] [--mach-o]
     check.py kernels OBJECT...
     check.py abi C_COMPILER [--write FILE]        does heed.h keep what programs were compiled with?
     check.py self-test COMPILER [ARGUMENT...]     does it notice objects that break the rules?
@@ -34,7 +34,7 @@ UNDEFINED_ALLOWED = re.compile(
 WEAK_ON_NEON = re.compile(r"^xsimd::kernel::wrap::")
 
 
-# zig puts its C++ library into a dylib, and its linker exports that one's operators and symbols of its
+# zig puts its C++ library into a library, and its linker exports that one's operators and symbols of its
 # own, whatever it is told. That of macOS leaves the C++ library where it is.
 OF_ZIG = re.compile(r"^(operator (new|delete)\b|__dso_handle$|_mh_dylib_header$)")
 
@@ -106,13 +106,14 @@ def check_kernels(paths):
     return faults
 
 
-def library_faults(path, header, limit, mach_o):
+def library_faults(path, header, limit, zig, mach_o):
     faults = []
     if mach_o:
         names = [name.removeprefix("_") for _, name in symbols(path, "--extern-only", "--defined-only")]
-        names = [name for name in names if not OF_ZIG.match(name)]
     else:
         names = [name for _, name in symbols(path, "-D", "--defined-only")]
+    if zig:
+        names = [name for name in names if not OF_ZIG.match(name)]
     for name in names:
         if not name.split("@")[0].startswith("heed_"):
             faults.append(f"{path}: exports {name}")
@@ -269,6 +270,7 @@ def main():
     library = kinds.add_parser("library")
     library.add_argument("path")
     library.add_argument("--header", default="heed.h")
+    library.add_argument("--zig", action="store_true", help="linked by zig")
     library.add_argument("--mach-o", action="store_true", help="of macOS, as large as it is")
     # With room for compilers: that of g++ 14 is 40 KB larger than that of g++ 12.
     library.add_argument("--limit", type=int, default=2_450_000)
@@ -281,7 +283,8 @@ def main():
     test.add_argument("compiler", nargs="+")
     arguments = parser.parse_args()
     if arguments.kind == "library":
-        faults = library_faults(arguments.path, arguments.header, arguments.limit, arguments.mach_o)
+        faults = library_faults(arguments.path, arguments.header, arguments.limit, arguments.zig,
+                                arguments.mach_o)
     elif arguments.kind == "kernels":
         faults = check_kernels(arguments.paths)
     elif arguments.kind == "abi" and arguments.write:
