@@ -156,7 +156,7 @@ std::optional<Element> element_of(nb::handle from, const ArrayInterface& interfa
   if (interface.kind == 'V') {
     const nb::object dtype = attribute(from, names().dtype);
     if (!dtype.is_valid()) return std::nullopt;
-    name = nb::str(dtype.attr("name"));
+    name = dtype.attr("type").attr("__name__");  // dtype.name is computed, in Python
   }
   return element_that([&](const Properties& is) {
     return is.kind == interface.kind && is.bytes == interface.item_bytes &&
