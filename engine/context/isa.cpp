@@ -40,6 +40,13 @@ struct Answer {
     (void)__get_cpuid_count(leaf, subleaf, &a, &b, &c, &d);
   }
 };
+
+/// Asked once: a virtual machine takes 10 us to answer, and every choice asks the same.
+template <unsigned leaf, unsigned subleaf = 0>
+const Answer& answer() {
+  static const Answer once(leaf, subleaf);
+  return once;
+}
 #endif
 
 /// The size of a data cache of level 1 or 2 in bytes; 0 where the system does not say, as some
@@ -139,7 +146,7 @@ CpuName cpu_name() {
 #if defined(__x86_64__) || defined(__i386__)
   const Answer first(0);
   const unsigned vendor[3] = {first.b, first.d, first.c};
-  const unsigned version = Answer(1).a;
+  const unsigned version = answer<1>().a;
   if (version == 0) return name;
   char letters[13] = "";
   std::memcpy(letters, vendor, 12);
@@ -207,7 +214,7 @@ bool always() { return true; }
 
 /// Whether the system saves registers when it changes threads: `kinds` are bits of XCR0.
 bool saves(unsigned kinds) {
-  if ((Answer(1).c & bit_OSXSAVE) == 0) return false;
+  if ((answer<1>().c & bit_OSXSAVE) == 0) return false;
   unsigned low = 0;
   unsigned high = 0;
   asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -217,7 +224,7 @@ bool saves(unsigned kinds) {
 bool has_avx2() {
   constexpr unsigned kWith = bit_FMA | bit_F16C;
   constexpr unsigned kXmmYmm = 0x6;
-  return (Answer(1).c & kWith) == kWith && (Answer(7).b & bit_AVX2) != 0 && saves(kXmmYmm);
+  return (answer<1>().c & kWith) == kWith && (answer<7>().b & bit_AVX2) != 0 && saves(kXmmYmm);
 }
 #endif
 
@@ -229,7 +236,7 @@ bool has_avx512() {
 #else
   constexpr unsigned kZmm = 0xE0;
 #endif
-  return has_avx2() && (Answer(7).b & kSets) == kSets && saves(kZmm);
+  return has_avx2() && (answer<7>().b & kSets) == kSets && saves(kZmm);
 }
 #endif
 
@@ -239,7 +246,7 @@ bool has_avx512() {
 bool has_avx512bf16() {
   constexpr unsigned kBf16 = 1U << 5;   // of leaf 7, subleaf 1
   constexpr unsigned kVnni = 1U << 11;  // of leaf 7, subleaf 0
-  return has_avx512() && (Answer(7).c & kVnni) != 0 && (Answer(7, 1).a & kBf16) != 0;
+  return has_avx512() && (answer<7>().c & kVnni) != 0 && (answer<7, 1>().a & kBf16) != 0;
 }
 #endif
 
@@ -258,7 +265,7 @@ bool may_use_tiles() {
 
 bool has_amx() {
   constexpr unsigned kAmx = 1U << 22 | 1U << 24;  // AMX-BF16 and AMX-TILE, of leaf 7, subleaf 0
-  return has_avx512bf16() && (Answer(7).d & kAmx) == kAmx && may_use_tiles();
+  return has_avx512bf16() && (answer<7>().d & kAmx) == kAmx && may_use_tiles();
 }
 #endif
 
