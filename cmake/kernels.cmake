@@ -77,9 +77,9 @@ set(HEED_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512cd -mavx512dq -mavx5
 set(HEED_FLAGS_avx512bf16 ${HEED_FLAGS_avx512} -mavx512bf16 -mavx512vnni)
 set(HEED_FLAGS_amx ${HEED_FLAGS_avx512bf16})  # its own instructions are written by name
 set(HEED_FLAGS_neon "")
-set(HEED_FLAGS_neonbf16 -mcpu=generic+bf16)  # zig knows no -march of Arm, nor arm_neon.h of g++ else
+set(HEED_FLAGS_neonbf16 -mcpu=generic+bf16)  # for Clang, and zig, which knows no -march of Arm
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  set(HEED_FLAGS_neonbf16 -march=armv8.2-a+bf16)
+  set(HEED_FLAGS_neonbf16 -march=armv8.2-a+bf16)  # arm_neon.h of g++ wants it so
   # g++ 12 finds its own _mm512_undefined_ps() uninitialised (GCC bug 105593).
   list(APPEND HEED_FLAGS_avx512 -Wno-uninitialized -Wno-maybe-uninitialized)
   list(APPEND HEED_FLAGS_avx512bf16 -Wno-uninitialized -Wno-maybe-uninitialized)

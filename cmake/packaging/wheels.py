@@ -10,8 +10,8 @@ another copy beside the one of PyTorch would have threads of its own, which wait
 HEED_ISAS compiles fewer instruction sets; where wheels are for both architectures, "scalar" alone.
 
 Python's headers are Debian's, unpacked (tests/systems/packages.sh); those of the stable ABI are any
-later version's, and a free-threaded Python has those of the others and one macro. The stub that type checkers read is made with the first wheel, which this system's
-Python can import.
+later version's, and a free-threaded Python has those of the others and one macro. The stub that type
+checkers read is made with the first wheel, which this system's Python can import.
 """
 import fnmatch
 import os

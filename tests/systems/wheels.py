@@ -4,9 +4,9 @@ CPUs that they are for: `./dev wheels`.
 
     wheels.py FOLDER [STEP ...]
 
-Steps, all unless named: files (of every wheel), here, free-threaded (by a python3.14t), torch (beside PyTorch of build/python-full),
-old-cpu (one without SSE4, emulated), debian-11, debian-12, debian-13 (as root), arm (Debian 12's
-Python, emulated), musl, musl-arm (Alpine's Python, the latter emulated).
+Steps, all unless named: files (of every wheel), here, free-threaded (by a python3.14t), torch (beside
+PyTorch of build/python-full), old-cpu (one without SSE4, emulated), debian-11, debian-12, debian-13 (as
+root), arm (Debian 12's Python, emulated), musl, musl-arm (Alpine's Python, the latter emulated).
 Last comes a table of steps and of what each ran; a step that needs what is not there is "not run".
 """
 import os
@@ -45,7 +45,8 @@ print("a right answer by", heed.info()["context"]["isa"], heed.__file__)
 USABLE = """
 import heed
 flags = set(open("/proc/cpuinfo").read().split())
-names = {"avx2": "avx2", "avx512": "avx512bw", "avx512bf16": "avx512_bf16", "amx": "amx_bf16", "neonbf16": "bf16"}
+names = {"avx2": "avx2", "avx512": "avx512bw", "avx512bf16": "avx512_bf16", "amx": "amx_bf16",
+         "neonbf16": "bf16"}
 for isa, said in heed.info()["isas"].items():
     assert isa not in names or said["usable"] == (names[isa] in flags), (isa, said)
 """
