@@ -14,10 +14,6 @@
 
 namespace heed {
 
-/// Rows are prefetched about this many bytes before they are needed: enough to cover the latency of
-/// memory, few enough to be still in the L1 cache then.
-inline constexpr std::int64_t kBytesAhead = 4096;
-
 /// Some edges of one node, or of several that follow each other, in the graph's order.
 struct Batch {
   std::int64_t begin;
@@ -30,6 +26,11 @@ struct Batch {
 /// more, have no more bytes than this: a third of the L1 cache.
 inline constexpr std::int64_t kTileBytes = 16384;
 
+/// Rows are prefetched about this many bytes before they are read: where keys and values are as
+/// wide, while the tile before is computed. Half as many come too late where a tile is gone over
+/// head by head.
+inline constexpr std::int64_t kBytesAhead = kTileBytes / 2;
+
 /// Nodes that follow each other, with few edges all together.
 struct NodeTile {
   std::int64_t first, nodes;
@@ -39,9 +40,10 @@ struct NodeTile {
 
 /// The places of copied rows: one after the other.
 struct Consecutive {
-  std::int32_t row[kNodeEdges] = {};
+  static constexpr std::size_t kRows = kNodeEdges + kSourcesAhead;
+  std::int32_t row[kRows] = {};
   constexpr Consecutive() {
-    for (std::size_t i = 0; i < kNodeEdges; ++i) row[i] = static_cast<std::int32_t>(i);
+    for (std::size_t i = 0; i < kRows; ++i) row[i] = static_cast<std::int32_t>(i);
   }
 };
 inline constexpr Consecutive kConsecutive;
@@ -102,7 +104,8 @@ class Gather {
   /// Whether whole() copies none.
   bool has_whole_rows() const { return side_by_side_ && tensor_.layout.type == kTypeOf<Real>; }
 
-  /// The rows that `source` lists; the list goes on for kSourcesAhead more.
+  /// The rows that `source` lists, prefetched as they are read; the list goes on for kSourcesAhead
+  /// more.
   EdgeRows rows(const std::int32_t* source, std::size_t edges) const {
     EdgeRows rows = rows_;
     if (in_place_) {
@@ -110,7 +113,7 @@ class Gather {
       return rows;
     }
     for (std::size_t e = 0; e < edges; ++e)
-      copy(source[e], buffer_ + static_cast<std::int64_t>(e) * heads_ * padded_);
+      copy_ahead(source + e, buffer_ + static_cast<std::int64_t>(e) * heads_ * padded_);
     return rows;
   }
 
@@ -158,6 +161,12 @@ class Gather {
     }
   }
 
+  /// copy() of the first row of a list, while a later one is prefetched.
+  void copy_ahead(const std::int32_t* source, Real* to) const {
+    prefetch(source[ahead_]);
+    copy(*source, to);
+  }
+
   /// The own rows of as many nodes as these, which follow them: gathered rows between one's own
   /// keep the processor from seeing that its own follow each other.
   [[gnu::always_inline]] void prefetch_after(const NodeTile& tile) const {
@@ -175,19 +184,6 @@ class Gather {
   /// Bytes of a row where it lies.
   std::int64_t row_bytes() const { return runs_ * run_bytes_; }
 
-  /// How many edges before its turn a row should be prefetched.
-  std::int64_t ahead() const { return ahead_; }
-
-  /// Prefetches a row. In line, because g++ 12 drops calls of functions that only prefetch.
-  [[gnu::always_inline]] void prefetch(std::int64_t row) const {
-    constexpr std::int64_t kLine = 64;
-    const Strides& s = tensor_.layout.strides;
-    const auto* from =
-        static_cast<const std::byte*>(tensor_.data) + row * s.row * tensor_.layout.bytes;
-    for (std::int64_t h = 0; h < runs_; ++h, from += s.head * tensor_.layout.bytes)
-      for (std::int64_t at = 0; at < run_bytes_; at += kLine) __builtin_prefetch(from + at);
-  }
-
  private:
   Gather(const KernelTable<Real>& kernels, const Tensor& tensor, std::int64_t heads,
          std::int64_t features, std::int64_t padded, Real* buffer, bool in_place)
@@ -199,10 +195,24 @@ class Gather {
         in_place_(in_place),
         buffer_(buffer) {
     const auto& [type, bytes, strides] = tensor.layout;
-    rows_ =
-        in_place_
-            ? EdgeRows{type, tensor.data, nullptr, strides.row * bytes, strides.head * bytes}
-            : consecutive_rows(buffer, static_cast<std::size_t>(heads * padded_), this->features());
+    rows_ = in_place_ ? EdgeRows{type,
+                                 tensor.data,
+                                 nullptr,
+                                 strides.row * bytes,
+                                 strides.head * bytes,
+                                 static_cast<std::size_t>(ahead_)}
+                      : consecutive_rows(buffer, static_cast<std::size_t>(heads * padded_),
+                                         this->features());
+  }
+
+  /// Prefetches a row. In line, because g++ 12 drops calls of functions that only prefetch.
+  [[gnu::always_inline]] void prefetch(std::int64_t row) const {
+    constexpr std::int64_t kLine = 64;
+    const Strides& s = tensor_.layout.strides;
+    const auto* from =
+        static_cast<const std::byte*>(tensor_.data) + row * s.row * tensor_.layout.bytes;
+    for (std::int64_t h = 0; h < runs_; ++h, from += s.head * tensor_.layout.bytes)
+      for (std::int64_t at = 0; at < run_bytes_; at += kLine) __builtin_prefetch(from + at);
   }
 
   const KernelTable<Real>& kernels_;

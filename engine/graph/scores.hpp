@@ -37,12 +37,14 @@ class EdgeScores {
       weights_[h] = static_cast<Real>(head_weight(h) * static_cast<double>(rest_of_scale_));
   }
 
-  const Gather<Real>& keys() const { return key_of_; }
   const EdgeMatrix<Real>& matrix() const { return matrix_; }
 
   /// Fetches the node's query, and multiplies W_edge_key with it.
   void begin_node(std::int64_t node) const {
-    if (problem_.divides_by_norms()) return copy_unit_row(query_of_, node, own_scale_, query_);
+    if (problem_.divides_by_norms()) {
+      query_of_.copy(node, query_);
+      return divide_by_norms(own_scale_, query_);
+    }
     query_of_.copy_scaled(node, own_scale_, query_);
     if (matrix_.given() && side_.asked == nullptr && !activates_) matrix_.ask(query_, edge_query_);
   }
@@ -88,7 +90,7 @@ class EdgeScores {
     edges.edges = batch.edges;
     edges.offsets = offsets;
     edges.own = own_;
-    edges.values = value_of.rows(others, batch.edges);
+    edges.values = values(value_of, batch);
     edges.value_features = value_of.features();
     edges.heads = on_.heads;
     edges.features = on_.features;
@@ -100,7 +102,8 @@ class EdgeScores {
       for (; to < end; to += kOwnAtOnce) std::fill_n(to, kOwnAtOnce, static_cast<std::int32_t>(i));
     }
     edges.act = adds_numbers_ ? &act_ : nullptr;
-    edges.keys = edges.slopes = key_at_once_.rows(others, batch.edges);
+    edges.keys = key_at_once_.rows(others, batch.edges);
+    edges.slopes = edges.keys.again();
     edges.query = query_at_once_.from(tile.first, query_);
     if (activates_ && !adds_numbers_) {
       kernels_.rows.activate(edges.keys, batch.edges, {edges.query, own_}, on_.heads, on_.features,
@@ -111,6 +114,13 @@ class EdgeScores {
       edges.query = {weights_, 0};
     }
     return edges;
+  }
+
+  /// The rows that a batch of edges leads to, of values. Keys are read before, and are the same
+  /// rows in GATv2.
+  EdgeRows values(const Gather<Real>& value_of, const Batch& batch) const {
+    const EdgeRows rows = value_of.rows(side_.order.others.data() + batch.begin, batch.edges);
+    return key_at_once_.is(value_of) ? rows.again() : rows;
   }
 
   /// Finds the batch's keys and edge data, and copies them if need be.
@@ -251,24 +261,22 @@ class EdgeScores {
     return given_ == nullptr ? 1 : static_cast<double>(given_[head]);
   }
 
-  void copy_unit_row(const Gather<Real>& of, std::int64_t row, Real factor, Real* to) const {
-    of.copy(row, to);
-    for (std::int64_t h = 0; h < problem_.heads; ++h, to += on_.features)
-      divide_by_norm(kernels_, to, on_.features, static_cast<double>(factor), to);
+  /// A row, [heads][features], becomes one of unit lengths times a factor.
+  void divide_by_norms(Real factor, Real* row) const {
+    for (std::int64_t h = 0; h < problem_.heads; ++h, row += on_.features)
+      divide_by_norm(kernels_, row, on_.features, static_cast<double>(factor), row);
   }
 
   /// Keys that are no rows as they are given: over their norms, or with what edge data adds.
   void make_keys(const Batch& batch) {
     const std::size_t row = on_.heads * on_.features;
     for (std::size_t e = 0; e < batch.edges; ++e) {
-      const std::int64_t other = side_.order.others[batch.edge(e)];
       Real* const to = side_.rows + e * row;
-      if (problem_.divides_by_norms()) {
-        copy_unit_row(key_of_, other, Real{1}, to);
-      } else {
-        key_of_.copy(other, to);
+      key_of_.copy_ahead(side_.order.others.data() + batch.edge(e), to);
+      if (problem_.divides_by_norms())
+        divide_by_norms(Real{1}, to);
+      else
         matrix_.add_row(edge_data_ + e * on_.edge_width, to);
-      }
     }
     keys_ = consecutive_rows(side_.rows, row, on_.features);
   }

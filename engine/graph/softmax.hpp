@@ -56,19 +56,6 @@ class NodeSoftmax {
     });
   }
 
-  /// Prefetches the rows of a later batch's worth of edges in one go. Most rows begin in a page
-  /// whose address has to be looked up, and look-ups overlap only if they follow each other
-  /// closely.
-  [[gnu::always_inline]] void prefetch(const Batch& batch) const {
-    const Gather<Real>& keys = scores_.keys();
-    const std::int32_t* const source = on_.graph.others.data() + batch.begin + keys.ahead();
-    const bool one_row = keys.is(value_of_);
-    for (std::size_t e = 0; e < batch.edges; ++e) {
-      keys.prefetch(source[e]);
-      if (!one_row) value_of_.prefetch(source[e]);
-    }
-  }
-
   /// Computes and writes the results of a range's nodes, at once where kernels can; alone(node)
   /// does it for the others.
   template <class Alone>
@@ -86,11 +73,9 @@ class NodeSoftmax {
     if (begin == end) return;
     scores_.begin_node(node);
     each_batch(begin, end, [&](const Batch& batch) {
-      prefetch(batch);
       scores_.begin_batch(batch);
       EdgeRows values{};
-      if (!problem_.hard)
-        values = value_of_.rows(on_.graph.others.data() + batch.begin, batch.edges);
+      if (!problem_.hard) values = scores_.values(value_of_, batch);
       on_.each_panel([&](const PanelRows& panel) {
         scores_.compute(panel, batch, probs_);
         if (problem_.hard)
@@ -153,7 +138,6 @@ class NodeSoftmax {
 
  private:
   bool attend_at_once(const NodeTile& tile) {
-    prefetch(tile.batch);
     const NodeEdges<Real> edges = scores_.at_once(tile, value_of_);
     const NodeRows<Real> out = out_.of(tile);
     Real* const row_max = on_.step.wants_lse() ? state_.row_max : nullptr;

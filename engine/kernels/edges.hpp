@@ -57,6 +57,20 @@ HEED_INLINE void in_sizes(std::size_t count, Function&& function) {
   }
 }
 
+/// Prefetches what a later edge's row has of H heads, of so many bytes each. Lines are asked for a
+/// row at a time, between the products of rows: many at once fill the queue of lines that are on
+/// their way, and everything waits.
+template <std::size_t H>
+HEED_INLINE void prefetch_ahead(const EdgeRows& rows, std::size_t edge, std::size_t bytes) {
+  if (rows.ahead == 0) return;
+  const char* row = rows.row(edge + rows.ahead);
+  const auto prefetch = [&](std::size_t size) HEED_INLINE_LAMBDA {
+    for (std::size_t x = 0; x < size; x += 64) __builtin_prefetch(row + x);
+  };
+  if (rows.head_stride == static_cast<std::ptrdiff_t>(bytes)) return prefetch(H * bytes);
+  for (std::size_t h = 0; h < H; ++h, row += rows.head_stride) prefetch(bytes);
+}
+
 /// One sum per lane; sum_rows() sums over the lanes. M vectors, or for M = 0 as many as `features`
 /// say.
 template <class V, class Element, std::size_t M, class Real = RealOf<V>>
@@ -99,6 +113,7 @@ void score_heads(const EdgeRows& rows, std::size_t edges, const OwnRows<Real>& o
         sums[i * H + h] = dot_product<V, Element, M>(row, query + h * features, features);
         row += rows.head_stride;
       });
+      prefetch_ahead<H>(rows, e + i, features * sizeof(Element));
     });
     V scores = sum_rows<V>(sums);
     Real* const to = out + e * pitch;
@@ -189,6 +204,7 @@ void sum_heads(const EdgeRows& rows, std::size_t edges, const Real* weights, std
       });
       row += rows.head_stride;
     });
+    prefetch_ahead<H>(rows, e, M * n * sizeof(Element));
     weights += pitch;
   }
   unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
@@ -312,6 +328,7 @@ void activate(const EdgeRows& rows, std::size_t edges, const OwnRows<Real>& own,
     const char* row = rows.row(e);
     const Real* q = own.row(e);
     for (std::size_t h = 0; h < runs; ++h, row += rows.head_stride, q += width) {
+      prefetch_ahead<1>(rows.from_head(static_cast<std::int64_t>(h)), e, width * sizeof(Real));
       const auto* const from = reinterpret_cast<const Real*>(row);
       const std::size_t x = activate_row<V>(from, q, 0, width, act, values, slopes);
       activate_row<typename Narrowest<V>::Type>(from, q, x, width, act, values, slopes);

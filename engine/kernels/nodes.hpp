@@ -169,13 +169,15 @@ class HeadGroup {
     return fold_lanes<G>(x, [](V a, V b) HEED_INLINE_LAMBDA { return a + b; });
   }
 
-  /// Numbers [G] of nodes, `stride` apart, one after the other as edges lead to them; 0 in lanes
-  /// past the last.
+  /// Numbers [G] of nodes, `stride` apart, one after the other as edges lead to them, prefetched as
+  /// rows are; 0 in lanes past the last.
   HEED_INLINE void gather(const Real* from, const std::int32_t* nodes, std::ptrdiff_t stride,
-                          Real* to) const {
+                          std::size_t ahead, Real* to) const {
     V(Real{0}).store_unaligned(to + count_);
-    for (std::size_t e = 0; e < nodes_.edges; ++e)
+    for (std::size_t e = 0; e < nodes_.edges; ++e) {
       __builtin_memcpy(to + e * G, from + nodes[e] * stride, G * sizeof(Real));
+      if (ahead > 0) __builtin_prefetch(from + nodes[e + ahead] * stride);
+    }
   }
 
   /// The other way round, to rows `stride` apart, `count` of them.
@@ -203,8 +205,8 @@ class HeadGroup {
     alignas(kAlignment) Real own[kNumbers];
     const EdgeRows& keys = nodes_.keys;
     gather(static_cast<const Real*>(keys.data) + h, keys.source,
-           keys.stride / static_cast<std::ptrdiff_t>(sizeof(Real)), scores);
-    gather(nodes_.query.first + h, nodes_.own, nodes_.query.stride, own);
+           keys.stride / static_cast<std::ptrdiff_t>(sizeof(Real)), keys.ahead, scores);
+    gather(nodes_.query.first + h, nodes_.own, nodes_.query.stride, 0, own);
     each([&](std::size_t i) HEED_INLINE_LAMBDA {
       activate_row<V>(own + i, scores + i, 0, n, *nodes_.act, scores + i, slopes + i);
     });
@@ -364,8 +366,8 @@ bool source_gradients(const NodeEdges<Real>& nodes, Real factor, const Real* sta
     alignas(kAlignment) Real lse[Group::kNumbers];
     alignas(kAlignment) Real delta[Group::kNumbers];
     const auto stride = static_cast<std::ptrdiff_t>(2 * nodes.heads);
-    group.gather(stats + h, destinations, stride, lse);
-    group.gather(stats + nodes.heads + h, destinations, stride, delta);
+    group.gather(stats + h, destinations, stride, nodes.values.ahead, lse);
+    group.gather(stats + nodes.heads + h, destinations, stride, nodes.values.ahead, delta);
     group.score(h, probs, slopes);
     group.multiply(nodes.values, h, nodes.grad, nodes.value_features, gradients);
     const Real after = nodes.act == nullptr ? Real{1} : factor;
@@ -385,7 +387,7 @@ bool source_gradients(const NodeEdges<Real>& nodes, Real factor, const Real* sta
     });
     if (far || !xsimd::all(special == zero)) return false;
     group.add_gradients(h, gradients, slopes, after, grad_key, fresh);
-    group.add(nodes.values, h, probs, nodes.value_features, grad_value, fresh);
+    group.add(nodes.values.again(), h, probs, nodes.value_features, grad_value, fresh);
     return true;
   });
 }

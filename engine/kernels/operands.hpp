@@ -147,6 +147,9 @@ struct EdgeRows {
   const void* data;
   const std::int32_t* source;
   std::ptrdiff_t stride, head_stride;  ///< bytes
+  /// While edge e's row is read, the row of edge e + ahead is prefetched; 0: none is. `source` goes
+  /// on for so many edges more.
+  std::size_t ahead = 0;
 
   // Always inline, as all_keys() is.
   [[gnu::always_inline]] const char* row(std::size_t edge) const {
@@ -154,7 +157,15 @@ struct EdgeRows {
   }
   /// The same rows, from a head on.
   [[gnu::always_inline]] EdgeRows from_head(std::int64_t head) const {
-    return {type, static_cast<const char*>(data) + head * head_stride, source, stride, head_stride};
+    EdgeRows rows = *this;
+    rows.data = static_cast<const char*>(data) + head * head_stride;
+    return rows;
+  }
+  /// The same rows, which have just been read.
+  [[gnu::always_inline]] EdgeRows again() const {
+    EdgeRows rows = *this;
+    rows.ahead = 0;
+    return rows;
   }
 };
 

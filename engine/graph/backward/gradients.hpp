@@ -83,7 +83,8 @@ class ScoreGradients {
   void add(const PanelRows& panel, const Batch& batch, Real* sums) {
     if (tanh_ != nullptr) multiply_by_cap_slope(tanh_, batch.edges * panel.pitch, gradients_);
     if (is_product_)
-      return scores_.add_rows(panel, batch, scores_.rows(), features_, gradients_, false, sums);
+      return scores_.add_rows(panel, batch, scores_.rows().again(), features_, gradients_, false,
+                              sums);
     activated_ = scores_.activate(panel, 0, batch.edges, slopes_);
     leave_out(panel, batch.edges);
     add_panel_rows(panel, batch, slopes_, sums);

@@ -94,7 +94,6 @@ class Incoming {
   std::size_t edge_numbers() const { return on_.heads * on_.edge_width; }
 
   bool differentiate_at_once(const NodeTile& tile) {
-    softmax_.prefetch(tile.batch);
     const std::int64_t node = tile.first;
     NodeEdges<Real> edges = scores_.at_once(tile, value_of_, gradients_.slopes());
     edges.grad = grad_of_.from(node, grad_);

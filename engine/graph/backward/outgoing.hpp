@@ -61,7 +61,6 @@ class Outgoing {
   /// that cannot be done.
   bool add_at_once(const NodeTile& tile, Real factor, bool fresh, const NodeRows<Real>& grad_key,
                    const NodeRows<Real>& grad_value) {
-    prefetch(tile.batch);
     NodeEdges<Real> edges = scores_.at_once(tile, grad_of_, gradients_.slopes());
     edges.grad = value_of_.from(tile.first, value_);
     value_of_.prefetch_after(tile);
@@ -90,21 +89,10 @@ class Outgoing {
     scores_.begin_node(node);
     value_of_.copy(node, value_);
     each_batch(begin, end, [&](const Batch& batch) {
-      prefetch(batch);
       scores_.begin_batch(batch);
       grads_ = grad_of_.rows(order_.others.data() + batch.begin, batch.edges);
       on_.each_panel([&](const PanelRows& panel) { add_panel(panel, batch); });
     });
-  }
-
-  /// As in the forward run: look-ups of pages overlap only if they follow each other closely.
-  [[gnu::always_inline]] void prefetch(const Batch& batch) const {
-    const std::int32_t* const to = order_.others.data() + batch.begin + scores_.keys().ahead();
-    for (std::size_t e = 0; e < batch.edges; ++e) {
-      scores_.keys().prefetch(to[e]);
-      grad_of_.prefetch(to[e]);
-      __builtin_prefetch(on_.stats(to[e]));
-    }
   }
 
   void add_panel(const PanelRows& panel, const Batch& batch) {
@@ -119,7 +107,7 @@ class Outgoing {
     gradients_.compute(panel, batch.edges, probs_);
     gradients_.add(panel, batch, sums_);
     gradients_.drop(panel, batch, probs_);
-    scores_.add_rows(panel, batch, grads_, features, probs_, false, value_sums_);
+    scores_.add_rows(panel, batch, grads_.again(), features, probs_, false, value_sums_);
   }
 
   /// Each edge has a destination of its own, with its log-sum-exp and delta. A score of -inf stays
