@@ -134,14 +134,17 @@ void score_heads(const EdgeRows& rows, std::size_t edges, const OwnRows<Real>& o
 
 /// Calls function(M) with the number of vectors that a head has where that is 1, 2 or 4, else 0.
 /// The number is odd for vectors narrower than V: two of them would be one of the next width. 4
-/// that are converted take as long as any number.
+/// that are converted take as long as any number. CPUs that do not fuse have the loop for all
+/// alone, to keep the library small.
 template <class V, class Lanes, class Element, class Function>
 HEED_INLINE void with_vectors_of_head(std::size_t vectors, Function&& function) {
-  if (vectors == 1) return function(std::integral_constant<std::size_t, 1>{});
-  if constexpr (std::is_same_v<V, Lanes>) {
-    if (vectors == 2) return function(std::integral_constant<std::size_t, 2>{});
-    if constexpr (std::is_same_v<Element, RealOf<V>>) {
-      if (vectors == 4) return function(std::integral_constant<std::size_t, 4>{});
+  if constexpr (kFusesMultiplyAdd<V>) {
+    if (vectors == 1) return function(std::integral_constant<std::size_t, 1>{});
+    if constexpr (std::is_same_v<V, Lanes>) {
+      if (vectors == 2) return function(std::integral_constant<std::size_t, 2>{});
+      if constexpr (std::is_same_v<Element, RealOf<V>>) {
+        if (vectors == 4) return function(std::integral_constant<std::size_t, 4>{});
+      }
     }
   }
   function(std::integral_constant<std::size_t, 0>{});

@@ -313,6 +313,7 @@ class Arrays {
     if (p_.desc.pages > 0) p_.block_table = draw_block_table(p_, draw_.one_in(3), draw_.bits());
     if (draw_.one_in(2)) forget_unread();
     choose_score_weights();
+    choose_lengths();
     draw_scores();
     if (draw_.one_in(3)) draw_mask();
     if (p_.desc.hard == 0 && draw_.one_in(4)) draw_sinks();
@@ -484,7 +485,17 @@ class Arrays {
       p_.score_weights.numbers.push_back(random.integer(0, 9) == 0 ? 0 : random.normal());
   }
 
-  /// By the sizes too: where in a larger problem this one begins.
+  /// By the sizes too: rows over whose norms scores are, so long that their squares overflow.
+  void choose_lengths() {
+    for (Tensor* const rows : {&p_.query, &p_.key}) {
+      const bool are_long = (p_.desc.features + (rows == &p_.key ? 1 : 0)) % 2 == 0;
+      if (p_.desc.score != HEED_SCORE_COSINE || rows->dtype() != HEED_DTYPE_F64) return;
+      if (!are_long || rows->repeats()) continue;
+      rows->each([&](const Axes& at) { rows->set(at, rows->get(at) * 0x1p600); });
+    }
+  }
+
+  /// Likewise: where in a larger problem this one begins.
   void choose_dropout_origin() {
     const std::int64_t sizes = p_.desc.features + 100 * p_.desc.query_length;
     if (p_.desc.dropout == 0 || sizes % 2 == 0) return;

@@ -216,6 +216,7 @@ class Incoming {
     each_batch(begin, end, [&](const Batch& batch) {
       if (!again) scores_.begin_batch(batch);
       values_ = value_of_.rows(on_.graph.others.data() + batch.begin, batch.edges);
+      if (again) values_ = values_.again();
       on_.each_panel([&](const PanelRows& panel) { add_panel(panel, batch, again); });
       gradients_.write_data(batch);
     });

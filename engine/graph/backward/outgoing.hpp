@@ -116,6 +116,7 @@ class Outgoing {
     const auto first = static_cast<std::size_t>(panel.first);
     for (std::size_t e = 0; e < batch.edges; ++e) {
       const std::int64_t node = order_.others[batch.edge(e)];
+      __builtin_prefetch(on_.stats(order_.others[batch.edge(e) + kSourcesAhead / 2]));
       const Real* const lse = on_.stats(node) + first;
       const Real* const delta = lse + on_.heads;
       const Real* const rest = on_.lse_rest(node) + first;
