@@ -201,7 +201,9 @@ heed_mpi_attention_desc Shard::desc() {
   bring(!problem.slopes.numbers.empty(), HEED_MPI_ALIBI_SLOPES);
   bring(!problem.sinks.numbers.empty(), HEED_MPI_SINKS);
   bring(!problem.key_lengths.empty(), HEED_MPI_KEY_LENGTHS);
-  bring(!problem.score_weights.numbers.empty(), HEED_MPI_SCORE_WEIGHTS);
+  // Without heads there are none, and they are promised all the same.
+  const bool adds = problem.desc.score == HEED_SCORE_ADDITIVE;
+  bring(adds || !problem.score_weights.numbers.empty(), HEED_MPI_SCORE_WEIGHTS);
   return desc;
 }
 
