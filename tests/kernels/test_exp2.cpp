@@ -18,11 +18,12 @@ double ulp_at(double exact) { return double_of(bits_of(exact) & 0x7ff00000000000
 long double ulp_at(long double exact) { return ulp_of<double>(exact); }
 
 /// Error / bound of y as 2^x: an ULP of what is normal; just below that half the spacing of
-/// subnormal numbers more; none of whole numbers, and of what is 0 or NaN.
+/// subnormal numbers more, or 0; none of whole numbers, and of what is 0 or NaN.
 template <class Real>
 double ratio_of(Real x, Real y) {
   if (std::isnan(x)) return wrong_unless(std::isnan(y));
   if (x <= kLowest<Real> - Real{0.5}) return wrong_unless(same_bits(y, Real{0}));
+  if (x < kLowest<Real> && same_bits(y, Real{0})) return 0;
   const Wide<Real> exact = std::exp2(static_cast<Wide<Real>>(x));
   const Wide<Real> error = std::fabs(y - exact);
   if (x < kLowest<Real>)
