@@ -151,24 +151,58 @@ class Prefill {
   void attend_tile(const Panel<Real>& panel, Tile& tile) const {
     each_attended(panel, tile, [&](const Attended& keys) {
       RowState<Real> state = panel.state;
+      Ahead ahead;
       state.ahead = tile.ahead;
+      if (tile.ahead == nullptr && find_ahead(panel, keys.block, tile, ahead)) state.ahead = &ahead;
       state.fresh = panel.begins_sums();
       Real* const probs = kept_.at(panel, keys.block.begin);
       const std::size_t summed = panel.rows_summed();
       const bool plain = keys.allowed != Allowed::kSome && scores_.plain();
       if (plain && in_groups_ && !tile.isolated)
         return attend_groups(panel, keys, tile, state, summed);
-      const FusedKeys fused = fused_keys(panel, keys.block, state.fresh, plain);
+      FusedKeys fused = fused_keys(panel, keys.block, state.fresh, plain || !tile.isolated);
+      if (!plain) {
+        // To lay out what is added is worth it where most keys are fused.
+        if (2 * fused.count >= keys.block.keys)
+          state.addend = scores_.addend(panel, keys.block, keys.allowed);
+        if (state.addend == nullptr) fused = {keys.block.keys, 0};
+      }
       weigh_apart(panel, keys, 0, fused.begin, state, summed, probs);
-      if (fused.count > 0)
-        products_.qk_softmax(panel.vectors,
-                             from_row(keys.keys, static_cast<std::int64_t>(fused.begin)),
-                             fused.count, panel.query, on_.features(),
-                             probs + fused.begin * panel.pitch, fused.begin, state, summed);
+      if (fused.count > 0) {
+        const std::size_t before = fused.begin * panel.pitch;
+        if (state.addend != nullptr) state.addend += before;
+        products_.qk_softmax(
+            panel.vectors, from_row(keys.keys, static_cast<std::int64_t>(fused.begin)), fused.count,
+            panel.query, on_.features(), probs + before, fused.begin, state, summed);
+      }
       weigh_apart(panel, keys, fused.end(), keys.block.keys, state, summed, probs);
       kept_.keep(panel, keys.block, keys.needed);
       weigh_values(panel, keys, tile, state, dropped(panel, keys, state, probs));
     });
+  }
+
+  /// Finds the rows of masks and biases that the next block needs: of the panel, else of the next
+  /// panel, else of the next tile. They are far apart, so that no processor foresees them.
+  bool find_ahead(const Panel<Real>& panel, const KeyBlock& block, const Tile& tile,
+                  Ahead& ahead) const {
+    if (on_.args.mask == nullptr && on_.args.bias == nullptr) return false;
+    const std::int64_t end = block_.first_row(block_.panels);
+    std::int64_t first = panel.first;
+    std::int64_t key = block.end();
+    if (key >= std::min(tile.end, panel.key_end)) {
+      first += static_cast<std::int64_t>(panel.rows);
+      key = tile.begin;
+    }
+    if (first >= end) {
+      first = block_.first_row(0);
+      key = tile.end;
+    }
+    const std::int64_t keys = std::min(block_keys(panel, products_), on_.sequence.key_length - key);
+    if (keys <= 0) return false;
+    scores_.find_ahead(block_.pack, first,
+                       std::min(first + static_cast<std::int64_t>(panel.rows), end),
+                       {key, static_cast<std::size_t>(keys)}, ahead);
+    return true;
   }
 
   /// The same of a block whose whole groups of keys are attended at once.

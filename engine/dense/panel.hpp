@@ -31,6 +31,8 @@ struct HeadPack {
     return group == 1 ? r : r / group;
   }
   std::int64_t head_of(std::int64_t r) const { return group == 1 ? head : head + r % group; }
+  /// Whether row r is query row r of one head.
+  bool steps_by_rows() const { return listed == nullptr && group == 1; }
 };
 
 /// The sums of a panel have two levels, so that their error hardly grows with the number of keys:

@@ -173,6 +173,25 @@ class Scores {
     return ranges.begin[panel.vectors - 1] <= ranges.end[0] ? ranges : all_keys(block.keys);
   }
 
+  /// Adds to `ahead` what masks and biases hold for the block's keys and rows [first, end) of the
+  /// pack.
+  void find_ahead(const HeadPack& pack, std::int64_t first, std::int64_t end, const KeyBlock& block,
+                  Ahead& ahead) const {
+    const auto add = [&](const void* data, const Layout& layout) {
+      if (data == nullptr || layout.strides.feature != 1 || pack.listed != nullptr) return;
+      const std::int64_t row = pack.query_row(first);
+      const std::int64_t rows = layout.strides.row == 0 ? 1 : pack.query_row(end - 1) + 1 - row;
+      const std::int64_t heads = layout.strides.head == 0 ? 1 : pack.group;
+      for (std::int64_t h = pack.head; h < pack.head + heads; ++h)
+        ahead.add(reinterpret_cast<const char*>(row_at(data, layout, on_.sequence.batch, h, row) +
+                                                block.begin * layout.bytes),
+                  layout.strides.row * layout.bytes, static_cast<std::size_t>(rows),
+                  block.keys * static_cast<std::size_t>(layout.bytes));
+    };
+    add(on_.args.mask, on_.problem.mask);
+    add(on_.args.bias, on_.problem.bias);
+  }
+
   /// scores[j][i] = the score of the block's key j and the panel's row i, -inf where that pair does
   /// not attend, unless `allowed` says that all do. `key` begins with the block. Pairs outside
   /// `needed` do not attend and are not computed.
@@ -219,18 +238,26 @@ class Scores {
     if (allowed != Allowed::kAll) exclude(panel, block, scores);
   }
 
-  /// to[j][i] = what the bias adds to the score of the block's key j and the panel's row i: for
-  /// panels of several heads, whose rows it repeats for. Of scores that are not finite this may
-  /// leave NaN where it is -inf, so a caller's function is not to see them. False if sums with
-  /// scores may overflow, which add_bias() prevents. It
-  /// begins with -0, which leaves what is added as it is, -0 included.
+  /// to[j][i] = what the bias adds to the score of the block's key j and the panel's row i. Of
+  /// scores that are not finite this may leave NaN where it is -inf, so a caller's function is not
+  /// to see them. False if sums with scores may overflow, which add_bias() prevents.
   bool lay_bias(const Panel<Real>& panel, const KeyBlock& block, Real* to) const {
-    const std::size_t count = block.keys * panel.pitch;
-    fill_values(Real{-0.0}, count, to);
-    add_bias(panel, block, static_cast<Real>(steps_.unit), to);
-    return std::none_of(to, to + count, [](Real addend) {
-      return std::isfinite(addend) && std::fabs(addend) > kHighestScore<Real> / 2;
-    });
+    const Real* rows[kMaxPanel];
+    find_rows(panel, on_.args.bias, on_.problem.bias, 0, block.begin, block.keys, rows);
+    return on_.kernels.panels.lay_rows(panel.vectors, to, block.keys, rows, panel.rows,
+                                       static_cast<Real>(steps_.unit));
+  }
+
+  /// What qk_softmax is to add to the products of the block, if bias and masks are all that changes
+  /// scores. Of products that are not finite it leaves NaN where these have -inf. nullptr: scores
+  /// go through memory.
+  const Real* addend(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed) const {
+    if (!only_adds_) return nullptr;
+    Real* const to = on_.buffer(&Slab::attended);
+    const bool biased = on_.args.bias != nullptr;
+    if (biased && !lay_bias(panel, block, to)) return nullptr;
+    if (allowed == Allowed::kSome) apply_mask(panel, block, to, !biased);
+    return to;
   }
 
   /// Calls function(tile) with these scores as a caller's function sees them.
@@ -298,6 +325,13 @@ class Scores {
   void each_row_at(const Panel<Real>& panel, const void* data, const Layout& layout,
                    std::int64_t row_begin, std::int64_t first, Function&& function) const {
     const std::int64_t offset = first * layout.strides.feature * layout.bytes;
+    if (panel.pack->steps_by_rows()) {
+      const std::byte* at = offset + row_at(data, layout, on_.sequence.batch, panel.pack->head,
+                                            row_begin + panel.first);
+      for (std::size_t i = 0; i < panel.rows; ++i, at += layout.strides.row * layout.bytes)
+        function(i, at);
+      return;
+    }
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
       function(i, row_at(data, layout, on_.sequence.batch, head, row_begin + row) + offset);
     });
@@ -428,7 +462,8 @@ class Scores {
     if (on_.args.mask != nullptr) apply_mask(panel, block, scores);
   }
 
-  void apply_mask(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const {
+  void apply_mask(const Panel<Real>& panel, const KeyBlock& block, Real* scores,
+                  bool fresh = false) const {
     const std::int64_t stride = on_.problem.mask.strides.feature;
     auto* const gathered = reinterpret_cast<std::uint8_t*>(on_.buffer(&Slab::rows));
     const std::uint8_t* rows[kMaxPanel];
@@ -442,7 +477,7 @@ class Scores {
                     to[j] = mask[static_cast<std::int64_t>(j) * stride];
                   rows[i] = to;
                 });
-    on_.kernels.panels.mask_rows(panel.vectors, scores, block.keys, rows, panel.rows);
+    on_.kernels.panels.mask_rows(panel.vectors, scores, block.keys, rows, panel.rows, fresh);
   }
 
   void apply_limits(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const {
@@ -492,6 +527,9 @@ class Scores {
   const AttentionThread<Real> on_;
   const ProductKernels<Real>& products_;
   const ScoreSteps steps_;
+  const bool only_adds_ = on_.problem.is_product() && !steps_.caps &&
+                          on_.args.alibi_slopes == nullptr && on_.args.score_function == nullptr &&
+                          products_.attend == nullptr;
 };
 
 }  // namespace heed

@@ -67,39 +67,71 @@ template <class Real>
       scores[j * pitch + r] = with_addend(scores[j * pitch + r], rows[r][j], factor);
 }
 
-/// add_rows() for panels of any width: what takes time is to transpose.
+/// lay_rows() for panels of any width, of keys [first, first + keys): what takes time is to
+/// transpose.
+template <class V, class Real = RealOf<V>>
+[[gnu::noinline]] bool lay_rows_to(Real* to, std::size_t pitch, std::size_t first, std::size_t keys,
+                                   const Real* const* rows, std::size_t row_count, Real factor) {
+  constexpr std::size_t n = kLanes<V>;
+  const V excluded(-kInfinity<Real>);
+  auto far = excluded > excluded;
+  // Missing rows become 0 * -0, which leaves every score as it is, -0 included.
+  alignas(kAlignment) Real factors[kMaxPanel];
+  for (std::size_t r = 0; r < pitch; ++r) factors[r] = r < row_count ? factor : Real{-0.0};
+  for (std::size_t r0 = 0; r0 < pitch; r0 += n) {
+    const std::size_t from = r0 < row_count ? r0 : row_count;
+    const std::size_t present = row_count - from < n ? row_count - from : n;
+    const V times = load<V>(factors + r0);
+    for (std::size_t j = 0; j < keys; j += n) {
+      V square[n];
+      transpose_rows<V>(rows + from, present, first + j, first + keys, square);
+      // Through memory: unrolled with a pitch, addresses would take the registers.
+      alignas(kAlignment) Real transposed[n * n];
+      unroll<n>([&](auto i) HEED_INLINE_LAMBDA { store<V>(transposed + i * n, square[i]); });
+      const std::size_t here = keys - j < n ? keys - j : n;
+      Real* at = to + j * pitch + r0;
+      for (std::size_t i = 0; i < here; ++i, at += pitch) {
+        const V x = load<V>(transposed + i * n);
+        // A product that overflows is cut to the lowest finite number.
+        const V addend = at_least(V(kNoRowMax<Real>), x * times);
+        const auto excludes = x == excluded;
+        far = far | ((xsimd::abs(addend) >= V(kFarAddend<Real>)) & !excludes);
+        store<V>(at, xsimd::select(excludes, excluded, addend));
+      }
+    }
+  }
+  return !xsimd::any(far);
+}
+
+template <class V, std::size_t W, class Real = RealOf<V>>
+bool lay_rows(Real* to, std::size_t keys, const Real* const* rows, std::size_t row_count,
+              Real factor) {
+  return lay_rows_to<V>(to, W * kLanes<V>, 0, keys, rows, row_count, factor);
+}
+
+/// add_rows() for panels of any width, a few keys at a time.
 template <class V, class Real = RealOf<V>>
 [[gnu::noinline]] void add_rows_to(Real* scores, std::size_t pitch, std::size_t keys,
                                    const Real* const* rows, std::size_t row_count, Real factor) {
   constexpr std::size_t n = kLanes<V>;
   const V excluded(-kInfinity<Real>);
-  // Missing rows add 0 * -0, which leaves every score as it is, -0 included.
-  alignas(kAlignment) Real factors[kMaxPanel];
-  for (std::size_t r = 0; r < pitch; ++r) factors[r] = r < row_count ? factor : Real{-0.0};
-  for (std::size_t r0 = 0; r0 < row_count; r0 += n) {
-    const std::size_t present = row_count - r0 < n ? row_count - r0 : n;
-    const V times = load<V>(factors + r0);
-    for (std::size_t j = 0; j < keys; j += n) {
-      V square[n];
-      transpose_rows<V>(rows + r0, present, j, keys, square);
-      V special(Real{0});
-      unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
-        if (j + i >= keys) return;
-        // Not fused: a product that overflows is cut to the lowest finite number first.
-        const V sum = load<V>(scores + (j + i) * pitch + r0) +
-                      at_least(V(kNoRowMax<Real>), square[i] * times);
-        special = multiply_add(sum, V(Real{0}), special);
-        square[i] = xsimd::select(square[i] == excluded, excluded, sum);
-      });
-      if (__builtin_expect(!xsimd::all(special == V(Real{0})), false)) {
-        add_far_rows(scores + r0, pitch, j, j + n < keys ? j + n : keys, rows + r0, present,
-                     factor);
-        continue;
-      }
-      unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
-        if (j + i < keys) store<V>(scores + (j + i) * pitch + r0, square[i]);
-      });
+  alignas(kAlignment) Real laid[n * kMaxPanel];
+  for (std::size_t j = 0; j < keys; j += n) {
+    const std::size_t here = keys - j < n ? keys - j : n;
+    Real* const at = scores + j * pitch;
+    lay_rows_to<V>(laid, pitch, j, here, rows, row_count, factor);
+    auto far = excluded > excluded;
+    for (std::size_t i = 0; i < here * pitch; i += n) {
+      const V addend = load<V>(laid + i);
+      const V score = load<V>(at + i);
+      const V sum = score + at_least(V(kNoRowMax<Real>), addend);
+      far = far | !(xsimd::abs(sum) <= V(kLargest<Real>));
+      store<V>(at + i, xsimd::select(addend == excluded, excluded, sum));
+      store<V>(laid + i, score);
     }
+    if (__builtin_expect(!xsimd::any(far), true)) continue;
+    for (std::size_t i = 0; i < here * pitch; i += n) store<V>(at + i, load<V>(laid + i));
+    add_far_rows(scores, pitch, j, j + here, rows, row_count, factor);
   }
 }
 
@@ -123,41 +155,58 @@ HEED_INLINE void transpose_bytes(const std::uint8_t* const* rows, std::size_t pr
   if (j + n * sizeof(Real) <= keys && present >= n) {
     unroll<n>([&](auto r) HEED_INLINE_LAMBDA { square[r] = vector_at(rows[r] + j); });
   } else {
-    for (std::size_t r = 0; r < n; ++r)
-      for (std::size_t i = 0; i < n * sizeof(Real); ++i)
-        rest[r][i] = r < present && j + i < keys ? rows[r][j + i] : 1;
+    const std::size_t here = keys - j < sizeof rest[0] ? keys - j : sizeof rest[0];
+    __builtin_memset(rest, 1, sizeof rest);
+    for (std::size_t r = 0; r < n && r < present; ++r) __builtin_memcpy(rest[r], rows[r] + j, here);
     unroll<n>([&](auto r) HEED_INLINE_LAMBDA { square[r] = vector_at(rest[r]); });
   }
   transpose_square<V>(square);
 }
 
-/// Transposes the bytes of sizeof(Real) keys at once; then each key tests its byte of the numbers.
-/// For double that would be much code for little: score by score.
-template <class V, std::size_t W, class Real = RealOf<V>>
-void mask_rows(Real* scores, std::size_t keys, const std::uint8_t* const* rows,
-               std::size_t row_count) {
+/// mask_rows() for panels of any width. Transposes the bytes of sizeof(Real) keys at once; then
+/// each key tests its byte of the numbers. For double that would be much code for little: score by
+/// score.
+template <class V, class Real = RealOf<V>>
+[[gnu::noinline]] void mask_rows_to(Real* scores, std::size_t pitch, std::size_t keys,
+                                    const std::uint8_t* const* rows, std::size_t row_count,
+                                    bool fresh) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t bytes = sizeof(Real);
+  alignas(kAlignment) static constexpr Real kZeros[kMaxPanel] = {};
+  const Real* const from = fresh ? kZeros : scores;
+  const std::size_t step = fresh ? 0 : pitch;
   if constexpr (!kIsFloat<V>) {
-    for (std::size_t r = 0; r < row_count; ++r)
-      for (std::size_t j = 0; j < keys; ++j)
-        if (rows[r][j] == 0) scores[j * W * n + r] = -kInfinity<Real>;
+    for (std::size_t j = 0; j < keys; ++j)
+      for (std::size_t r = 0; r < pitch; ++r)
+        scores[j * pitch + r] =
+            r < row_count && rows[r][j] == 0 ? -kInfinity<Real> : from[j * step + r];
   } else {
     const V excluded(-kInfinity<Real>);
-    for (std::size_t r0 = 0; r0 < row_count; r0 += n) {
+    for (std::size_t r0 = 0; r0 < pitch; r0 += n) {
+      const std::size_t first = r0 < row_count ? r0 : row_count;
       for (std::size_t j = 0; j < keys; j += n * bytes) {
         V square[n];
-        transpose_bytes<V>(rows + r0, row_count - r0, j, keys, square);
-        unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
+        transpose_bytes<V>(rows + first, row_count - first, j, keys, square);
+        alignas(kAlignment) Real transposed[n * n];  // as in lay_rows_to()
+        unroll<n>([&](auto i) HEED_INLINE_LAMBDA { store<V>(transposed + i * n, square[i]); });
+        for (std::size_t i = 0; i < n && j + i * bytes < keys; ++i) {
+          const V few = load<V>(transposed + i * n);
           unroll<bytes>([&](auto b) HEED_INLINE_LAMBDA {
-            if (j + i * bytes + b >= keys) return;
-            Real* const at = scores + (j + i * bytes + b) * W * n + r0;
-            store<V>(at, xsimd::select(byte_is_zero<b>(square[i]), excluded, load<V>(at)));
+            const std::size_t key = j + i * bytes + b;
+            if (key < keys)
+              store<V>(scores + key * pitch + r0, xsimd::select(byte_is_zero<b>(few), excluded,
+                                                                load<V>(from + key * step + r0)));
           });
-        });
+        }
       }
     }
   }
+}
+
+template <class V, std::size_t W, class Real = RealOf<V>>
+void mask_rows(Real* scores, std::size_t keys, const std::uint8_t* const* rows,
+               std::size_t row_count, bool fresh) {
+  mask_rows_to<V>(scores, W * kLanes<V>, keys, rows, row_count, fresh);
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>

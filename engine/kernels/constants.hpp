@@ -34,6 +34,11 @@ Real with_addend(Real score, Real addend, Real factor) {
   return is_finite(score) && is_finite(addend) ? held(sum) : sum;
 }
 
+/// No finite score overflows with an addend closer to 0, of either sign.
+template <class Real>
+inline constexpr Real kFarAddend = static_cast<Real>(std::is_same_v<Real, float> ? 0x1p102
+                                                                                 : 0x1p969);
+
 /// softcap cuts exponents off here: 1 - 2^-64 and 1 + 2^-64 are 1 in either type.
 template <class Real>
 inline constexpr Real kSaturated = 64;

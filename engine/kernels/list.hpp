@@ -87,10 +87,18 @@ HEED_PANEL_KERNEL(void, add_rows,
                   (std::size_t vectors, Real* scores, std::size_t keys, const Real* const* rows,
                    std::size_t row_count, Real factor))
 
-/// scores[j][r] = -inf where rows[r][j] is 0, for r < row_count, j < keys.
+/// to[j][r] = rows[r][j] * factor, and -0 for r >= row_count: what `add_rows` adds. False if sums
+/// of these and finite scores may overflow, and then these are of no use; -inf, which masks the
+/// key, may be among them.
+HEED_PANEL_KERNEL(bool, lay_rows,
+                  (std::size_t vectors, Real* to, std::size_t keys, const Real* const* rows,
+                   std::size_t row_count, Real factor))
+
+/// scores[j][r] = -inf where rows[r][j] is 0, for r < row_count, j < keys. The others become 0 with
+/// `fresh`, else stay.
 HEED_PANEL_KERNEL(void, mask_rows,
                   (std::size_t vectors, Real* scores, std::size_t keys,
-                   const std::uint8_t* const* rows, std::size_t row_count))
+                   const std::uint8_t* const* rows, std::size_t row_count, bool fresh))
 
 /// scores[j][r] = -inf unless first[r] <= j < limit[r]. Both are whole numbers.
 HEED_PANEL_KERNEL(void, mask,
@@ -122,9 +130,9 @@ HEED_PANEL_KERNEL(void, softmax_gradient,
                   (std::size_t vectors, Real* scores, std::size_t keys, const Real* whole,
                    const Real* rest, const Real* delta, Real* gradients))
 
-/// `scores` and `softmax` fused, for scores that no option changes: probs[j][r] becomes the
-/// probability that the two would leave there, except that row_max may move at other keys. `keys`
-/// is a multiple of row_padding.
+/// `scores` and `softmax` fused, for scores that no option changes except by rows.addend:
+/// probs[j][r] becomes the probability that the two would leave there, except that row_max may move
+/// at other keys. `keys` is a multiple of row_padding.
 HEED_PRODUCT_KERNEL(void, qk_softmax,
                     (std::size_t vectors, const RowsView<Element>& key, std::size_t keys,
                      const Element* panel, std::size_t features, Real* probs, std::size_t pending,

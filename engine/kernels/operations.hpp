@@ -213,7 +213,11 @@ HEED_INLINE V mantissa_to_exponent(V x) {
 /// type, and the byte alone would be a subnormal number, which a program may have told its
 /// processor to flush to zero.
 template <std::size_t b, class V>
-HEED_INLINE auto byte_is_zero(V x) {
+HEED_INLINE typename V::batch_bool_type byte_is_zero(V x) {
+#if defined(__AVX512F__)
+  if constexpr (kIsAvx512<V> && kIsFloat<V>)
+    return _mm512_testn_epi32_mask(to_bits(x), _mm512_set1_epi32(0xff << (8 * b)));
+#endif
   const BitsOf<V> byte = (to_bits(x) >> static_cast<int>(8 * b)) & BitsOf<V>(0xff);
   const V one(RealOf<V>{1});
   return from_bits<V>(byte | to_bits(one)) == one;

@@ -207,9 +207,22 @@ void add_rows(std::size_t vectors, Real* scores, std::size_t keys, const Real* c
 }
 
 template <class Real>
+bool lay_rows(std::size_t vectors, Real* to, std::size_t keys, const Real* const* rows,
+              std::size_t row_count, Real factor) {
+  bool fits = true;
+  each_score(to, all_keys(keys), vectors, [&](Real& addend, std::size_t r, std::size_t j) {
+    addend = r < row_count ? with_addend(Real{-0.0}, rows[r][j], factor) : Real{-0.0};
+    fits = fits && (addend == -kInfinity<Real> ||
+                    !(addend >= kFarAddend<Real> || addend <= -kFarAddend<Real>));
+  });
+  return fits;
+}
+
+template <class Real>
 void mask_rows(std::size_t vectors, Real* scores, std::size_t keys, const std::uint8_t* const* rows,
-               std::size_t row_count) {
+               std::size_t row_count, bool fresh) {
   each_score(scores, all_keys(keys), vectors, [&](Real& score, std::size_t r, std::size_t j) {
+    if (fresh) score = 0;
     if (r < row_count && rows[r][j] == 0) score = -kInfinity<Real>;
   });
 }
@@ -298,6 +311,10 @@ void qk_softmax(std::size_t vectors, const RowsView<Real>& key, std::size_t keys
                 std::size_t accumulated) {
   HEED_CONTRACT(keys % PanelGeometry::row_padding == 0);
   scores(vectors, key, all_keys(keys), panel, features, probs);
+  if (rows.addend != nullptr)
+    each_score(probs, all_keys(keys), vectors, [&](Real& score, std::size_t r, std::size_t j) {
+      score += rows.addend[j * vectors * kLanes<Real> + r];
+    });
   softmax(vectors, probs, all_keys(keys), pending, rows, accumulated);
 }
 

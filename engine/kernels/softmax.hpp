@@ -267,6 +267,7 @@ void qk_softmax(const RowsView<Real>& key, std::size_t keys, const Real* panel,
     add_product<V, P, 0, W>(row, 1, before, features, feature, column, scores, rows.ahead);
     if (before != 0) add_stored<V, 0, W>(at, scores);
     if constexpr (P::kScalesScores) multiply_rows<V, 0, W>(panel + features * W * n, scores);
+    if (rows.addend != nullptr) add_stored<V, 0, W>(rows.addend + j * W * n, scores);
     weigh<V, P>(scores, at, pending + j, rows, accumulated, apart);
   }
   if constexpr (P::kSumsWeights) flush<V, W>(apart, rows.row_sum);

@@ -336,6 +336,42 @@ TEMPLATE_TEST_CASE(
   });
 }
 
+TEMPLATE_TEST_CASE("lay_rows leaves what add_rows adds, and tells whether it may overflow sums",
+                   "[add_rows]", float, double) {
+  using Real = TestType;
+  for_each_case<Real>(tiles(), [&](const auto& kernels, const Case& c, Random& random) {
+    const bool near = random.integer(0, 1) == 1;
+    const auto next = [&] {
+      if (near && random.integer(0, 9) == 0) return -kInf<Real>;
+      return near ? random.normal<Real>() : any_score<Real>(random);
+    };
+    double worst = 0;
+    for (const std::size_t rows : row_counts(c)) {
+      INFO(rows << " rows");
+      const auto factor = random.pick<Real>({static_cast<Real>(kLog2E), 1, Real(0.3F), 0});
+      const KeyRows<Real> addends(rows, c.keys, next);
+      bool fits = false, far = false;
+      worst = std::max(
+          worst,
+          change_scores<Real>(
+              c, next,
+              [&](Real* to) {
+                fits = kernels.panels.lay_rows(c.vectors, to, c.keys, addends.data(), rows, factor);
+              },
+              [&](Real, Real after, std::size_t j, std::size_t r) {
+                if (r >= rows) return wrong_unless(same_bits(after, Real(-0.0F)));
+                far = far ||
+                      (after != -kInf<Real> &&
+                       std::fabs(after) > kMax<Real> * std::numeric_limits<Real>::epsilon() / 4);
+                return fits ? check_added(Real(-0.0F), after, addends.at(r, j), factor) : 0;
+              }));
+      CHECK((!fits || !far));
+      CHECK((fits || !near));
+    }
+    return worst;
+  });
+}
+
 TEMPLATE_TEST_CASE("mask_rows excludes a key where the row's byte is 0", "[mask_rows]", float,
                    double) {
   for_each_case<TestType>(sizes(), [](const auto& kernels, const Case& c, Random& random) {
@@ -345,13 +381,14 @@ TEMPLATE_TEST_CASE("mask_rows excludes a key where the row's byte is 0", "[mask_
     const KeyRows<std::uint8_t> rows(count, c.keys, [&] {
       return static_cast<std::uint8_t>(random.integer(0, 1) * random.integer(1, 255));
     });
+    const bool fresh = random.integer(0, 1) == 1;
     return change_scores<TestType>(
         c, [&] { return any_score<TestType>(random); },
         [&](TestType* scores) {
-          kernels.panels.mask_rows(c.vectors, scores, c.keys, rows.data(), count);
+          kernels.panels.mask_rows(c.vectors, scores, c.keys, rows.data(), count, fresh);
         },
         [&](TestType before, TestType after, std::size_t j, std::size_t r) {
-          return check_masked(before, after, r >= count || rows.at(r, j) != 0);
+          return check_masked(fresh ? 0 : before, after, r >= count || rows.at(r, j) != 0);
         });
   });
 }

@@ -294,7 +294,8 @@ TEMPLATE_TEST_CASE("softmax of special scores: the weights, and the row_max if i
   });
 }
 
-// Of scores that climb or fall steeply, of keys with infinities and queries with NaN, too.
+// Of scores that climb or fall steeply, of keys with infinities and queries with NaN, too; and with
+// something to add, -inf among it.
 TEMPLATE_TEST_CASE("qk_softmax is scores and softmax in one", "[pairs][qk_softmax]", float,
                    double) {
   using Real = TestType;
@@ -315,14 +316,21 @@ TEMPLATE_TEST_CASE("qk_softmax is scores and softmax in one", "[pairs][qk_softma
         if (kind < 2 && c.features > 2)
           q.rows.at(random.bits() % c.pitch, 2) = not_a_number<Real>();
         q.lay_out();
-        const auto scores = q.scores();
+        auto scores = q.scores();
+        const auto addend = filled<Real>(c.keys * c.pitch, [&](std::size_t) {
+          return random.integer(0, 7) == 0 ? -kInf<Real> : 3 * random.normal<Real>();
+        });
+        const bool adds = tested.products.attend == nullptr && random.integer(0, 1) == 1;
+        for (std::size_t i = 0; adds && i < c.keys * c.pitch; ++i) scores[i] += addend[i];
         c.features = 11;  // of the accumulators
         Step<Real> step(c, false, kPending);
         step.draw_state(random);
         step.take(scores);
         const Step<Real> before = step;
+        auto state = step.state();
+        if (adds) state.addend = addend.data();
         tested.products.qk_softmax(c.vectors, q.view(), c.keys, q.panel.data(), q.c.features,
-                                   step.scores(), kPending, step.state(), c.features);
+                                   step.scores(), kPending, state, c.features);
         return check_step(before, step, {true, tested.plain()});
       });
 }
