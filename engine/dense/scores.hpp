@@ -529,7 +529,7 @@ class Scores {
   const ScoreSteps steps_;
   const bool only_adds_ = on_.problem.is_product() && !steps_.caps &&
                           on_.args.alibi_slopes == nullptr && on_.args.score_function == nullptr &&
-                          products_.attend == nullptr;
+                          products_.adds;
 };
 
 }  // namespace heed

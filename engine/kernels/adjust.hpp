@@ -67,14 +67,56 @@ template <class Real>
       scores[j * pitch + r] = with_addend(scores[j * pitch + r], rows[r][j], factor);
 }
 
-/// lay_rows() for panels of any width, of keys [first, first + keys): what takes time is to
-/// transpose.
+/// add_rows() for panels of any width: what takes time is to transpose.
 template <class V, class Real = RealOf<V>>
-[[gnu::noinline]] bool lay_rows_to(Real* to, std::size_t pitch, std::size_t first, std::size_t keys,
+[[gnu::noinline]] void add_rows_to(Real* scores, std::size_t pitch, std::size_t keys,
                                    const Real* const* rows, std::size_t row_count, Real factor) {
   constexpr std::size_t n = kLanes<V>;
   const V excluded(-kInfinity<Real>);
-  auto far = excluded > excluded;
+  // Missing rows add 0 * -0, which leaves every score as it is, -0 included.
+  alignas(kAlignment) Real factors[kMaxPanel];
+  for (std::size_t r = 0; r < pitch; ++r) factors[r] = r < row_count ? factor : Real{-0.0};
+  for (std::size_t r0 = 0; r0 < row_count; r0 += n) {
+    const std::size_t present = row_count - r0 < n ? row_count - r0 : n;
+    const V times = load<V>(factors + r0);
+    for (std::size_t j = 0; j < keys; j += n) {
+      V square[n];
+      transpose_rows<V>(rows + r0, present, j, keys, square);
+      V special(Real{0});
+      unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
+        if (j + i >= keys) return;
+        // Not fused: a product that overflows is cut to the lowest finite number first.
+        const V sum = load<V>(scores + (j + i) * pitch + r0) +
+                      at_least(V(kNoRowMax<Real>), square[i] * times);
+        special = multiply_add(sum, V(Real{0}), special);
+        square[i] = xsimd::select(square[i] == excluded, excluded, sum);
+      });
+      if (__builtin_expect(!xsimd::all(special == V(Real{0})), false)) {
+        add_far_rows(scores + r0, pitch, j, j + n < keys ? j + n : keys, rows + r0, present,
+                     factor);
+        continue;
+      }
+      unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
+        if (j + i < keys) store<V>(scores + (j + i) * pitch + r0, square[i]);
+      });
+    }
+  }
+}
+
+template <class V, std::size_t W, class Real = RealOf<V>>
+void add_rows(Real* scores, std::size_t keys, const Real* const* rows, std::size_t row_count,
+              Real factor) {
+  add_rows_to<V>(scores, W * kLanes<V>, keys, rows, row_count, factor);
+}
+
+/// lay_rows() for panels of any width.
+template <class V, class Real = RealOf<V>>
+[[gnu::noinline]] bool lay_rows_to(Real* to, std::size_t pitch, std::size_t keys,
+                                   const Real* const* rows, std::size_t row_count, Real factor) {
+  constexpr std::size_t n = kLanes<V>;
+  if (!(factor >= kLeastFactor<Real>)) return false;  // -inf times it would not be -inf
+  const V excluded(-kInfinity<Real>);
+  V most(Real{0});
   // Missing rows become 0 * -0, which leaves every score as it is, -0 included.
   alignas(kAlignment) Real factors[kMaxPanel];
   for (std::size_t r = 0; r < pitch; ++r) factors[r] = r < row_count ? factor : Real{-0.0};
@@ -84,7 +126,7 @@ template <class V, class Real = RealOf<V>>
     const V times = load<V>(factors + r0);
     for (std::size_t j = 0; j < keys; j += n) {
       V square[n];
-      transpose_rows<V>(rows + from, present, first + j, first + keys, square);
+      transpose_rows<V>(rows + from, present, j, keys, square);
       // Through memory: unrolled with a pitch, addresses would take the registers.
       alignas(kAlignment) Real transposed[n * n];
       unroll<n>([&](auto i) HEED_INLINE_LAMBDA { store<V>(transposed + i * n, square[i]); });
@@ -92,53 +134,19 @@ template <class V, class Real = RealOf<V>>
       Real* at = to + j * pitch + r0;
       for (std::size_t i = 0; i < here; ++i, at += pitch) {
         const V x = load<V>(transposed + i * n);
-        // A product that overflows is cut to the lowest finite number.
-        const V addend = at_least(V(kNoRowMax<Real>), x * times);
-        const auto excludes = x == excluded;
-        far = far | ((xsimd::abs(addend) >= V(kFarAddend<Real>)) & !excludes);
-        store<V>(at, xsimd::select(excludes, excluded, addend));
+        const V addend = x * times;
+        most = at_least(xsimd::select(x == excluded, V(Real{0}), xsimd::abs(addend)), most);
+        store<V>(at, addend);
       }
     }
   }
-  return !xsimd::any(far);
+  return xsimd::all(most < V(kFarAddend<Real>));
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
 bool lay_rows(Real* to, std::size_t keys, const Real* const* rows, std::size_t row_count,
               Real factor) {
-  return lay_rows_to<V>(to, W * kLanes<V>, 0, keys, rows, row_count, factor);
-}
-
-/// add_rows() for panels of any width, a few keys at a time.
-template <class V, class Real = RealOf<V>>
-[[gnu::noinline]] void add_rows_to(Real* scores, std::size_t pitch, std::size_t keys,
-                                   const Real* const* rows, std::size_t row_count, Real factor) {
-  constexpr std::size_t n = kLanes<V>;
-  const V excluded(-kInfinity<Real>);
-  alignas(kAlignment) Real laid[n * kMaxPanel];
-  for (std::size_t j = 0; j < keys; j += n) {
-    const std::size_t here = keys - j < n ? keys - j : n;
-    Real* const at = scores + j * pitch;
-    lay_rows_to<V>(laid, pitch, j, here, rows, row_count, factor);
-    auto far = excluded > excluded;
-    for (std::size_t i = 0; i < here * pitch; i += n) {
-      const V addend = load<V>(laid + i);
-      const V score = load<V>(at + i);
-      const V sum = score + at_least(V(kNoRowMax<Real>), addend);
-      far = far | !(xsimd::abs(sum) <= V(kLargest<Real>));
-      store<V>(at + i, xsimd::select(addend == excluded, excluded, sum));
-      store<V>(laid + i, score);
-    }
-    if (__builtin_expect(!xsimd::any(far), true)) continue;
-    for (std::size_t i = 0; i < here * pitch; i += n) store<V>(at + i, load<V>(laid + i));
-    add_far_rows(scores, pitch, j, j + here, rows, row_count, factor);
-  }
-}
-
-template <class V, std::size_t W, class Real = RealOf<V>>
-void add_rows(Real* scores, std::size_t keys, const Real* const* rows, std::size_t row_count,
-              Real factor) {
-  add_rows_to<V>(scores, W * kLanes<V>, keys, rows, row_count, factor);
+  return lay_rows_to<V>(to, W * kLanes<V>, keys, rows, row_count, factor);
 }
 
 /// Transposes the bytes from rows[r] + j on of each of n rows, sizeof(Real) of them as one number:

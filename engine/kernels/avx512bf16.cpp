@@ -4,8 +4,10 @@
 
 namespace heed {
 
+using Floats = Vec<float, xsimd::avx512bw>;
+
 const ProductKernels<float> kAvx512Bf16Pairs =
-    table_of<PairEntries<Vec<float, xsimd::avx512bw>>>(2, 64);
-const RowProducts<float> kAvx512Bf16RowPairs = row_pair_products<Vec<float, xsimd::avx512bw>>();
+    table_of<PairEntries<Floats>>(2, 64, 1, kAddsToScores<Floats>);
+const RowProducts<float> kAvx512Bf16RowPairs = row_pair_products<Floats>();
 
 }  // namespace heed

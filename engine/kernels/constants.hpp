@@ -39,6 +39,11 @@ template <class Real>
 inline constexpr Real kFarAddend = static_cast<Real>(std::is_same_v<Real, float> ? 0x1p102
                                                                                  : 0x1p969);
 
+/// The smallest number that no program's processor takes for 0.
+template <class Real>
+inline constexpr Real kLeastFactor = static_cast<Real>(std::is_same_v<Real, float> ? 0x1p-126
+                                                                                   : 0x1p-1022);
+
 /// softcap cuts exponents off here: 1 - 2^-64 and 1 + 2^-64 are 1 in either type.
 template <class Real>
 inline constexpr Real kSaturated = 64;

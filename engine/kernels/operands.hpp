@@ -449,7 +449,7 @@ struct RowState {
   Real* accumulators;  ///< [value_features][pitch], not read while `fresh`
   bool fresh;          ///< nothing has been accumulated yet
   Ahead* ahead = nullptr;
-  const Real* addend = nullptr;  ///< [key][pitch] qk_softmax adds it to scores; nullptr: nothing
+  const Real* addend = nullptr;  ///< [key][pitch] what qk_softmax adds to scores; nullptr: nothing
 };
 
 /// The row_max of a row that has seen no score above -inf: finite, so that -inf minus it is

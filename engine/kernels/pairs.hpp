@@ -357,11 +357,12 @@ struct PairEntries {
 /// The table of these entries.
 template <class Entries>
 constexpr ProductKernels<float> table_of(std::uint32_t depth, std::uint32_t key_block,
-                                         std::uint32_t parts = 1) {
+                                         std::uint32_t parts = 1, bool adds = false) {
   ProductKernels<float> products{};
   products.depth = depth;
   products.key_block = key_block;
   products.parts = parts;
+  products.adds = adds;
 #define HEED_PANEL_KERNEL(result, name, parameters)
 #define HEED_PRODUCT_KERNEL(result, name, parameters) products.name = Entries::name;
 #define HEED_PACK_KERNEL HEED_PRODUCT_KERNEL

@@ -24,6 +24,7 @@ constexpr PanelKernels<RealOf<V>> panel_kernels() {
   panels.key_block = Isa::kKeyBlock;
   panels.depth = 1;
   panels.parts = 1;
+  panels.adds = kAddsToScores<V>;
 #define HEED_PANEL_KERNEL(result, name, parameters) panels.name = PanelEntries<V>::name;
 #define HEED_PACK_KERNEL(result, name, parameters) panels.name = heed::name<V>;
 #include "engine/kernels/list.hpp"

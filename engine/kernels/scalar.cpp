@@ -311,10 +311,6 @@ void qk_softmax(std::size_t vectors, const RowsView<Real>& key, std::size_t keys
                 std::size_t accumulated) {
   HEED_CONTRACT(keys % PanelGeometry::row_padding == 0);
   scores(vectors, key, all_keys(keys), panel, features, probs);
-  if (rows.addend != nullptr)
-    each_score(probs, all_keys(keys), vectors, [&](Real& score, std::size_t r, std::size_t j) {
-      score += rows.addend[j * vectors * kLanes<Real> + r];
-    });
   softmax(vectors, probs, all_keys(keys), pending, rows, accumulated);
 }
 

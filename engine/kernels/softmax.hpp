@@ -240,6 +240,11 @@ HEED_INLINE void weigh(V (&scores)[R][W], Real* at, std::size_t pending, const R
   });
 }
 
+/// Whether qk_softmax() adds to scores. With 16 registers it gains nothing beside scores that go
+/// through memory.
+template <class V>
+inline constexpr bool kAddsToScores = kIsAvx512<V>;
+
 /// Scores and softmax fused: a few keys at a time, scores become probabilities in the registers
 /// that they were computed in. The processor overlaps their exponentials with the products of the
 /// next keys.
@@ -267,7 +272,8 @@ void qk_softmax(const RowsView<Real>& key, std::size_t keys, const Real* panel,
     add_product<V, P, 0, W>(row, 1, before, features, feature, column, scores, rows.ahead);
     if (before != 0) add_stored<V, 0, W>(at, scores);
     if constexpr (P::kScalesScores) multiply_rows<V, 0, W>(panel + features * W * n, scores);
-    if (rows.addend != nullptr) add_stored<V, 0, W>(rows.addend + j * W * n, scores);
+    if constexpr (kAddsToScores<V>)
+      if (rows.addend != nullptr) add_stored<V, 0, W>(rows.addend + j * W * n, scores);
     weigh<V, P>(scores, at, pending + j, rows, accumulated, apart);
   }
   if constexpr (P::kSumsWeights) flush<V, W>(apart, rows.row_sum);

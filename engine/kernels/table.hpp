@@ -71,6 +71,7 @@ struct ProductKernels {
   std::uint32_t depth;
   std::uint32_t key_block;  ///< keys between two rescaling decisions: part of what fixes the bits
   std::uint32_t parts;  ///< components of bfloat16 in a value, side by side for every group; else 1
+  bool adds;            ///< qk_softmax() adds rows.addend, which others take no notice of
 
   /// A thread calls these before it multiplies, and when it is done; nullptr: nothing to call.
   void (*begin)();
@@ -93,8 +94,8 @@ struct ProductKernels {
   void (*pack_bf16_values)(const std::uint16_t* rows, std::ptrdiff_t row_stride, std::size_t keys,
                            std::size_t features, Element* packed);
 
-  /// qk_softmax() and accumulate() of `keys` keys, whole groups of `depth` that no option changes;
-  /// qk_softmax() then adds nothing, either. nullptr: they are called one after the other.
+  /// qk_softmax() and accumulate() of `keys` keys, whole groups of `depth` that no option changes.
+  /// nullptr: they are called one after the other.
   void (*attend)(std::size_t vectors, const RowsView<Element>& key, std::size_t keys,
                  const Element* panel, std::size_t features, const ValueView<Element>& value,
                  std::size_t value_features, const RowState<Real>& rows, std::size_t accumulated);

@@ -320,7 +320,7 @@ TEMPLATE_TEST_CASE("qk_softmax is scores and softmax in one", "[pairs][qk_softma
         const auto addend = filled<Real>(c.keys * c.pitch, [&](std::size_t) {
           return random.integer(0, 7) == 0 ? -kInf<Real> : 3 * random.normal<Real>();
         });
-        const bool adds = tested.products.attend == nullptr && random.integer(0, 1) == 1;
+        const bool adds = tested.products.adds && random.integer(0, 1) == 1;
         for (std::size_t i = 0; adds && i < c.keys * c.pitch; ++i) scores[i] += addend[i];
         c.features = 11;  // of the accumulators
         Step<Real> step(c, false, kPending);
