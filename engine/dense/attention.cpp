@@ -151,9 +151,12 @@ class Prefill {
   void attend_tile(const Panel<Real>& panel, Tile& tile) const {
     each_attended(panel, tile, [&](const Attended& keys) {
       RowState<Real> state = panel.state;
-      Ahead ahead;
+      std::optional<Ahead> ahead;
       state.ahead = tile.ahead;
-      if (tile.ahead == nullptr && find_ahead(panel, keys.block, tile, ahead)) state.ahead = &ahead;
+      if (tile.ahead == nullptr && (on_.args.mask != nullptr || on_.args.bias != nullptr)) {
+        find_ahead(panel, keys.block, tile, ahead.emplace());
+        state.ahead = &*ahead;
+      }
       state.fresh = panel.begins_sums();
       Real* const probs = kept_.at(panel, keys.block.begin);
       const std::size_t summed = panel.rows_summed();
@@ -183,9 +186,8 @@ class Prefill {
 
   /// Finds the rows of masks and biases that the next block needs: of the panel, else of the next
   /// panel, else of the next tile. They are far apart, so that no processor foresees them.
-  bool find_ahead(const Panel<Real>& panel, const KeyBlock& block, const Tile& tile,
+  void find_ahead(const Panel<Real>& panel, const KeyBlock& block, const Tile& tile,
                   Ahead& ahead) const {
-    if (on_.args.mask == nullptr && on_.args.bias == nullptr) return false;
     const std::int64_t end = block_.first_row(block_.panels);
     std::int64_t first = panel.first;
     std::int64_t key = block.end();
@@ -198,11 +200,10 @@ class Prefill {
       key = tile.end;
     }
     const std::int64_t keys = std::min(block_keys(panel, products_), on_.sequence.key_length - key);
-    if (keys <= 0) return false;
-    scores_.find_ahead(block_.pack, first,
-                       std::min(first + static_cast<std::int64_t>(panel.rows), end),
-                       {key, static_cast<std::size_t>(keys)}, ahead);
-    return true;
+    if (keys > 0)
+      scores_.find_ahead(block_.pack, first,
+                         std::min(first + static_cast<std::int64_t>(panel.rows), end),
+                         {key, static_cast<std::size_t>(keys)}, ahead);
   }
 
   /// The same of a block whose whole groups of keys are attended at once.
