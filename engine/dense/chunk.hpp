@@ -32,7 +32,7 @@ struct DecodedRows {
         pack{pack_index * on.plan.pack_heads, on.plan.pack_heads, nullptr},
         key_head(pack.head / on.problem.group()),
         rows(on.plan.decodes(on.sequence) ? on.plan.pack_heads * on.sequence.query_length : 0),
-        products(on.plan.decode.pairs && rows > 1
+        products(on.plan.decode.tables || (on.plan.decode.pairs && rows > 1)
                      ? *on.kernels.row_pairs
                      : static_cast<const RowProducts<Real>&>(on.kernels.rows)),
         scores(on, HEED_WEIGHTS_PROBABILITIES),

@@ -245,6 +245,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.turn_keys = decoded_block(plan, true);
   const bool has_rows = plan.context->kernels->f32.row_pairs != nullptr;
   decode.pairs = has_rows && longest > 1 && (pairs || multiplies_integers(*plan.context, p));
+  decode.tables = has_rows && p.key.type == ElementType::kF8E4M3 && p.value.type == p.key.type;
   plan.strategy = longest <= few ? Strategy::kDecode : Strategy::kMixed;
   if (plan.strategy == Strategy::kDecode) {
     plan.tasks = 0;

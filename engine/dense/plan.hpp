@@ -71,7 +71,8 @@ struct Decode {
   /// types and sizes alone, and which of the two on the sequence, because they decide bits.
   /// turn_keys: where it has many keys.
   std::int64_t block_keys, turn_keys;
-  bool pairs;  ///< of words are multiplied where a pack has several rows: bfloat16, or integers
+  bool pairs;   ///< of words are multiplied where a pack has several rows: bfloat16, or integers
+  bool tables;  ///< the same kernels read E4M3, however many rows a pack has
   std::int64_t packs;     ///< of a sequence, in one task
   std::int64_t groups;    ///< of so many packs
   std::int64_t together;  ///< packs that the slab has room for, of other sequences too

@@ -248,8 +248,8 @@ class Scores {
                                        static_cast<Real>(steps_.unit));
   }
 
-  /// What qk_softmax is to add to the products of the block, if bias and masks are all that changes
-  /// scores. Of products that are not finite it leaves NaN where these have -inf. nullptr: scores
+  /// Numbers for qk_softmax to add to the products of the block, if bias and masks are all that
+  /// changes scores. Products that are not finite become NaN where these have -inf. nullptr: scores
   /// go through memory.
   const Real* addend(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed) const {
     if (!only_adds_) return nullptr;

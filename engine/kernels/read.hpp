@@ -5,6 +5,7 @@
 #include "engine/kernels/convert.hpp"
 #include "engine/kernels/operands.hpp"
 #include "engine/kernels/operations.hpp"
+#include "engine/kernels/transpose.hpp"
 
 namespace heed {
 namespace {
@@ -133,6 +134,58 @@ HEED_INLINE V read_vector(const F8E4M3* from) {
 #endif
   return read_by_hand<V>(from);
 }
+
+/// Whether lines of 64 elements are read at once, into four vectors whose elements take turns:
+/// element 4q + i of vector v is element 16q + line_place(i, v) of the line.
+template <class V, class Element>
+inline constexpr bool kTakesTurns = false;
+constexpr std::size_t line_place(std::size_t i, std::size_t v) { return v / 2 * 8 + 2 * i + v % 2; }
+
+#if defined(__AVX512VBMI__)
+template <>
+inline constexpr bool kTakesTurns<Vec<float, xsimd::avx512bw>, F8E4M3> = true;
+
+/// The bytes of E4M3's magnitudes over kUnit as bfloat16.
+struct E4M3Bytes {
+  constexpr E4M3Bytes() {
+    for (unsigned x = 0; x < 128; ++x) {
+      const unsigned exponent = x >> 3;
+      unsigned fraction = x & 7U;
+      unsigned shift = 0;  // of a subnormal number
+      while (exponent == 0 && fraction != 0 && (fraction << shift & 8U) == 0) ++shift;
+      if (exponent == 0) fraction = fraction << shift & 7U;
+      unsigned word = (exponent + (exponent == 0 ? 1 : 0) - shift + 127 - 7 - 8) << 7 | fraction
+                                                                                            << 4;
+      if (x == 0) word = 0;
+      if (x == 127) word = 0x7fc0;
+      lower[x] = static_cast<std::uint8_t>(word);
+      upper[x] = static_cast<std::uint8_t>(word >> 8);
+    }
+  }
+  alignas(64) std::uint8_t lower[128] = {}, upper[128] = {};
+};
+inline constexpr E4M3Bytes kE4M3Bytes;
+static_assert(kUnit<F8E4M3> == 256);
+
+/// 64 lookups at once.
+template <class V>
+HEED_INLINE void read_line(const F8E4M3* from, V (&line)[4]) {
+  const auto look_up = [](const std::uint8_t* bytes, __m512i x) HEED_INLINE_LAMBDA {
+    return _mm512_permutex2var_epi8(_mm512_load_si512(bytes), x, _mm512_load_si512(bytes + 64));
+  };
+  constexpr int kOrAnd = 0xf8;  // a | (b & c)
+  const __m512i x = _mm512_loadu_si512(from);
+  const __m512i lower = look_up(kE4M3Bytes.lower, x);
+  const __m512i upper = _mm512_ternarylogic_epi32(
+      look_up(kE4M3Bytes.upper, x), x, _mm512_set1_epi32(static_cast<int>(0x80808080U)), kOrAnd);
+  const __m512i words[] = {_mm512_unpacklo_epi8(lower, upper), _mm512_unpackhi_epi8(lower, upper)};
+  unroll<2>([&](auto i) HEED_INLINE_LAMBDA {
+    line[2 * i] = V(_mm512_castsi512_ps(_mm512_slli_epi32(words[i], 16)));
+    line[2 * i + 1] = V(_mm512_castsi512_ps(
+        _mm512_and_si512(words[i], _mm512_set1_epi32(static_cast<int>(0xffff0000U)))));
+  });
+}
+#endif
 
 /// The scales of `count` rows, H times each; the last one's fill the vector.
 template <class V, std::size_t H>

@@ -10,6 +10,9 @@
 // the largest. A query that is not bfloat16, or not finite, must not come as one: row_query() of
 // integers keeps a copy of the query as it is, and such queries are multiplied as in rows.hpp.
 // The same holds for weights of 8-bit rows that are not finite.
+//
+// Rows of E4M3 are multiplied as in rows.hpp, which reads them faster where it is compiled with
+// what is here.
 #pragma once
 
 #include <cmath>
@@ -151,6 +154,7 @@ void row_query(ElementType type, const Real* query, std::size_t features, Real s
     return;
   }
   heed::row_query<V>(type, query, features, scale, to);
+  if (type == ElementType::kF8E4M3) return;
   Real largest = 0;
   Real sum = 0;  // is not finite if a number is not
   for (std::size_t x = 0; x < order.padded(); ++x) {
@@ -176,6 +180,10 @@ void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, 
                 std::size_t pitch) {
   if (rows.type == ElementType::kBf16) {
     score_all<V, Products<V, Bf16Words>>(rows, query, queries, scores, pitch);
+    return;
+  }
+  if (rows.type == ElementType::kF8E4M3) {
+    score_all<V, WholeProducts<V, F8E4M3>>(rows, query, queries, scores, pitch);
     return;
   }
   score_all<V, Products<V, I8Words>>(rows, query, queries, scores, pitch);
@@ -463,6 +471,8 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
                 Real* sums, Real* totals) {
   if (rows.type == ElementType::kBf16)
     sum_rows_of<V, Bf16Words>(rows, weights, pitch, queries, sums, totals);
+  else if (rows.type == ElementType::kF8E4M3)
+    values_of<V, F8E4M3>(rows, weights, pitch, queries, sums, totals);
   else
     sum_rows_of<V, I8Words>(rows, weights, pitch, queries, sums, totals);
 }

@@ -109,7 +109,16 @@ struct WholeProducts {
       unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
         __builtin_prefetch(next[k] + x * sizeof(Element), 0, 2);
       });
-      unroll<step>([&](auto i) HEED_INLINE_LAMBDA { add(x + i * n); });
+      if constexpr (kTakesTurns<V, Element>) {
+        V line[K][step];
+        unroll<K>([&](auto k) HEED_INLINE_LAMBDA { read_line(at[k] + x, line[k]); });
+        unroll<step>([&](auto i) HEED_INLINE_LAMBDA {
+          unroll<K>([&](auto k) HEED_INLINE_LAMBDA { row[k] = line[k][i]; });
+          add_products<H, K>(row, query + x + i * n, stride, sums);
+        });
+      } else {
+        unroll<step>([&](auto i) HEED_INLINE_LAMBDA { add(x + i * n); });
+      }
     }
     for (; step > 1 && x + n <= features; x += n) add(x);
     if (x == features) return;
@@ -196,10 +205,15 @@ void score_all(const StoredRows& rows, const Real* query, std::size_t queries, R
 }
 
 template <class V, class Real = RealOf<V>>
-void row_query(ElementType /*type*/, const Real* query, std::size_t features, Real scale,
-               Real* to) {
+void row_query([[maybe_unused]] ElementType type, const Real* query, std::size_t features,
+               Real scale, Real* to) {
   const RowOrder order{kLanes<V>, features};
-  for (std::size_t x = 0; x < order.whole(); ++x) to[x] = query[x] * scale;
+  std::size_t begin = 0;
+  if constexpr (kTakesTurns<V, F8E4M3>)
+    for (; type == ElementType::kF8E4M3 && begin + 64 <= features; begin += 64)
+      for (std::size_t x = 0; x < 64; ++x)
+        to[begin + x] = query[begin + x % 16 / 4 * 16 + line_place(x % 4, x / 16)] * scale;
+  for (std::size_t x = begin; x < order.whole(); ++x) to[x] = query[x] * scale;
   for (std::size_t x = order.whole(); x < order.rest(); ++x) to[x] = 0;
   for (std::size_t x = order.whole(); x < features; ++x) to[order.place(x)] = query[x] * scale;
 }
@@ -212,12 +226,23 @@ void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, 
   });
 }
 
+/// Sorts the elements of four vectors that took turns.
+template <class V>
+HEED_INLINE void end_turns(V* line) {
+  if constexpr (kLanes<V> == 16) {
+    const V rows[] = {interleave<false>(line[0], line[1]), interleave<true>(line[0], line[1]),
+                      interleave<false>(line[2], line[3]), interleave<true>(line[2], line[3])};
+    transpose_quarters(rows[0], rows[1], rows[2], rows[3], line);
+  }
+}
+
 /// Sums the features [x, x + M vectors) of all rows for H queries, apart from what is there, and
 /// the weights, unless `totals` is nullptr. Sums of queries lie `stride` apart.
 template <class V, class Element, std::size_t H, std::size_t M, class Real = RealOf<V>>
 void sum_features(const StoredRows& rows, std::size_t x, const Real* weights, std::size_t pitch,
                   bool prefetches, Real* sums_of, std::size_t stride, Real* totals) {
   constexpr std::size_t n = kLanes<V>;
+  constexpr bool turns = kTakesTurns<V, Element> && M % 4 == 0;
   V sums[H][M];
   V total[H];
   unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
@@ -239,18 +264,30 @@ void sum_features(const StoredRows& rows, std::size_t x, const Real* weights, st
         if constexpr (kIsScaled<Element>)
           weight[h] = weight[h] * V(rows.scales[first + j] * kUnit<Element>);
       });
-      unroll<M>([&](auto m) HEED_INLINE_LAMBDA {
+      const auto add = [&](auto m, V part) HEED_INLINE_LAMBDA {
         next.prefetch(next_row, m);
-        const V part = read_vector<V>(row + m * n);
         unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
           sums[h][m] = multiply_add(weight[h], part, sums[h][m]);
         });
-      });
+      };
+      if constexpr (turns) {
+        unroll<M / 4>([&](auto l) HEED_INLINE_LAMBDA {
+          V line[4];
+          read_line(row + l * 4 * n, line);
+          unroll<4>([&](auto i) HEED_INLINE_LAMBDA {
+            add(std::integral_constant<std::size_t, l * 4 + i>{}, line[i]);
+          });
+        });
+      } else {
+        unroll<M>([&](auto m) HEED_INLINE_LAMBDA { add(m, read_vector<V>(row + m * n)); });
+      }
     }
     first += run.count;
   }
   unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
     if (totals != nullptr) totals[h] += total[h].get(0);
+    if constexpr (turns)
+      unroll<M / 4>([&](auto l) HEED_INLINE_LAMBDA { end_turns(sums[h] + l * 4); });
     unroll<M>([&](auto m) HEED_INLINE_LAMBDA {
       Real* const to = sums_of + h * stride + m * n;
       (sums[h][m] + V::load_unaligned(to)).store_unaligned(to);
@@ -276,16 +313,22 @@ HEED_INLINE void sum_queries(const StoredRows& rows, const Real* weights, std::s
     sum(std::integral_constant<std::size_t, 1>{}, rows.features - n, stride - n);
 }
 
+template <class V, class Element, class Real = RealOf<V>>
+void values_of(const StoredRows& rows, const Real* weights, std::size_t pitch, std::size_t queries,
+               Real* sums, Real* totals) {
+  HEED_CONTRACT(rows.hold_for(kLanes<V>) && pitch >= queries);
+  const std::size_t stride = RowOrder{kLanes<V>, rows.features}.padded();
+  each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
+    sum_queries<V, Element, some>(rows, weights + h, pitch, h == 0, sums + h * stride, stride,
+                                  totals + h);
+  });
+}
+
 template <class V, class Real = RealOf<V>>
 void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, std::size_t queries,
                 Real* sums, Real* totals) {
-  HEED_CONTRACT(rows.hold_for(kLanes<V>) && pitch >= queries);
-  const std::size_t stride = RowOrder{kLanes<V>, rows.features}.padded();
   with_stored_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
-    each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
-      sum_queries<V, decltype(element), some>(rows, weights + h, pitch, h == 0, sums + h * stride,
-                                              stride, totals + h);
-    });
+    values_of<V, decltype(element)>(rows, weights, pitch, queries, sums, totals);
   });
 }
 

@@ -181,8 +181,8 @@ struct KernelTable {
   const RowKernels<Real>& rows;
   const NumberKernels<Real>& numbers;
   const NodeKernels<Real>* nodes = nullptr;
-  /// Products of pairs of 16-bit words, for rows only of kBf16 and kI8; nullptr: this instruction
-  /// set has none.
+  /// Products of pairs of 16-bit words, for rows only of kBf16 and kI8, and kF8E4M3, whose numbers
+  /// are looked up in tables; nullptr: this instruction set has none.
   const ProductKernels<Real>* pairs = nullptr;
   const RowProducts<Real>* row_pairs = nullptr;
   PartKernels<Real> by_parts = {};

@@ -54,6 +54,19 @@ HEED_INLINE V every_other(V a, V b) {
   });
 }
 
+/// to[q] holds the q-th 128 bits of a, b, c and d.
+template <class V>
+HEED_INLINE void transpose_quarters(V a, V b, V c, V d, V* to) {
+  const V even = every_other<false>(a, b);
+  const V odd = every_other<true>(a, b);
+  const V later_even = every_other<false>(c, d);
+  const V later_odd = every_other<true>(c, d);
+  to[0] = every_other<false>(even, later_even);
+  to[1] = every_other<false>(odd, later_odd);
+  to[2] = every_other<true>(even, later_even);
+  to[3] = every_other<true>(odd, later_odd);
+}
+
 constexpr std::size_t log2_of(std::size_t n) { return n <= 1 ? 0 : 1 + log2_of(n / 2); }
 
 /// Transposes n x n elements of each 128 bits, rows[from] and the n - 1 after it, by log2(n) rounds
@@ -84,14 +97,9 @@ HEED_INLINE void transpose_square(V (&rows)[kLanes<V>]) {
     });
   } else if constexpr (blocks == 4) {
     unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
-      const V even = every_other<false>(rows[i], rows[i + n]);
-      const V odd = every_other<true>(rows[i], rows[i + n]);
-      const V later_even = every_other<false>(rows[i + 2 * n], rows[i + 3 * n]);
-      const V later_odd = every_other<true>(rows[i + 2 * n], rows[i + 3 * n]);
-      rows[i] = every_other<false>(even, later_even);
-      rows[i + n] = every_other<false>(odd, later_odd);
-      rows[i + 2 * n] = every_other<true>(even, later_even);
-      rows[i + 3 * n] = every_other<true>(odd, later_odd);
+      V quarters[4];
+      transpose_quarters(rows[i], rows[i + n], rows[i + 2 * n], rows[i + 3 * n], quarters);
+      unroll<4>([&](auto q) HEED_INLINE_LAMBDA { rows[i + q * n] = quarters[q]; });
     });
   }
 }
