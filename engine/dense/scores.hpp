@@ -248,7 +248,7 @@ class Scores {
                                        static_cast<Real>(steps_.unit));
   }
 
-  /// Numbers for qk_softmax to add to the products of the block, if bias and masks are all that
+  /// Values for qk_softmax to add to the products of the block, if bias and masks are all that
   /// changes scores. Products that are not finite become NaN where these have -inf. nullptr: scores
   /// go through memory.
   const Real* addend(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed) const {
