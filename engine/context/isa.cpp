@@ -244,7 +244,7 @@ bool has_avx512() {
 /// It has no state of its own. Its kernels of 8-bit rows use VNNI, which every CPU has that has it,
 /// and VBMI, which all but Cooper Lake have.
 bool has_avx512bf16() {
-  constexpr unsigned kBf16 = 1U << 5;   // of leaf 7, subleaf 1
+  constexpr unsigned kBf16 = 1U << 5;              // of leaf 7, subleaf 1
   constexpr unsigned kBytes = 1U << 11 | 1U << 1;  // VNNI and VBMI, of leaf 7, subleaf 0
   return has_avx512() && (answer<7>().c & kBytes) == kBytes && (answer<7, 1>().a & kBf16) != 0;
 }

@@ -40,8 +40,7 @@ const heed::RowProducts<Real>& products_of(const Table<Real>& kernels, const Row
 
 template <class Real>
 std::vector<heed::ElementType> stored_types(bool pairs) {
-  if (pairs)
-    return {heed::ElementType::kBf16, heed::ElementType::kI8, heed::ElementType::kF8E4M3};
+  if (pairs) return {heed::ElementType::kBf16, heed::ElementType::kI8, heed::ElementType::kF8E4M3};
   if constexpr (std::is_same_v<Real, double>) return {heed::ElementType::kF64};
   return {heed::ElementType::kF32, heed::ElementType::kBf16, heed::ElementType::kF16,
           heed::ElementType::kI8, heed::ElementType::kF8E4M3};
