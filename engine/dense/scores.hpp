@@ -364,8 +364,9 @@ class Scores {
     if (on_.args.alibi_slopes != nullptr) add_alibi(panel, block, scores);
     // Shorter sequences of a batch may have fewer vectors than the panel that was laid out.
     if (bias.values != nullptr && bias.pitch == panel.pitch)
-      add_values(bias.values + static_cast<std::size_t>(block.begin - bias.first_key) * bias.pitch,
-                 block.keys * bias.pitch, scores);
+      on_.kernels.numbers.add(
+          bias.values + static_cast<std::size_t>(block.begin - bias.first_key) * bias.pitch,
+          block.keys * bias.pitch, scores);
     else if (on_.args.bias != nullptr)
       add_bias(panel, block, static_cast<Real>(steps_.unit), scores);
     if (on_.args.score_function != nullptr) call_function(panel, block, scores);
@@ -431,30 +432,12 @@ class Scores {
          [&](const heed_score_tile& tile) { on_.args.score_function(on_.args.score_user, &tile); });
     if (products_.begin != nullptr) products_.begin();  // who is called may use the unit too
     const std::size_t count = block.keys * panel.pitch;
-    if (steps_.after != 1) multiply_scores(static_cast<Real>(steps_.after), count, scores);
+    if (steps_.after != 1)
+      on_.kernels.numbers.scale_scores(static_cast<Real>(steps_.after), count, scores);
     if (on_.args.bias == nullptr) return;
     const Real* const allowed = attended(panel, block);  // where the bias was -inf
     for (std::size_t at = 0; at < count; ++at)
       if (allowed[at] == kExcluded<Real>) scores[at] = kExcluded<Real>;
-  }
-
-  /// Finite scores stay finite, and -inf stays what it is: times 0 it would be NaN.
-  void multiply_scores(Real factor, std::size_t count, Real* scores) const {
-    const auto cut = [](Real& score) {
-      if (std::isinf(score)) score = finite_score<Real>(static_cast<double>(score));
-    };
-    const auto all_finite = [&] { return on_.kernels.numbers.all_finite(scores, count); };
-    if (all_finite()) {
-      multiply_values(scores, factor, count, scores);
-      if (!all_finite()) std::for_each(scores, scores + count, cut);
-      return;
-    }
-    for (Real* score = scores; score < scores + count; ++score) {
-      if (*score == kExcluded<Real>) continue;
-      const bool finite = std::isfinite(*score);
-      *score *= factor;
-      if (finite) cut(*score);
-    }
   }
 
   void exclude(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const {

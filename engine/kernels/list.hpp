@@ -292,6 +292,13 @@ HEED_NODE_KERNEL(bool, source_gradients,
 /// y is +0.
 HEED_NUMBER_KERNEL(void, exp2, (const Real* x, Real* y, std::size_t count))
 
+/// to[i] += from[i].
+HEED_NUMBER_KERNEL(void, add, (const Real* from, std::size_t count, Real* to))
+
+/// scores[i] *= factor >= 0. Finite ones stay finite: what overflows becomes kNoRowMax or
+/// kHighestScore. Infinities and NaN stay what they are.
+HEED_NUMBER_KERNEL(void, scale_scores, (Real factor, std::size_t count, Real* scores))
+
 /// Whether none of the numbers is infinite or NaN. `count` is a multiple of the panels' lanes.
 HEED_NUMBER_KERNEL(bool, all_finite, (const Real* numbers, std::size_t count))
 

@@ -11,16 +11,37 @@
 namespace heed {
 namespace {
 
-template <class V>
-void exp2(const RealOf<V>* x, RealOf<V>* y, std::size_t count) {
+/// to[i] = function(from[i], to[i]), a vector at a time.
+template <class V, class Function, class Real = RealOf<V>>
+HEED_INLINE void each_vector(const Real* from, std::size_t count, Real* to, Function&& function) {
   constexpr std::size_t n = kLanes<V>;
   std::size_t i = 0;
-  for (; i + n <= count; i += n) exp2_of(V::load_unaligned(x + i)).store_unaligned(y + i);
+  for (; i + n <= count; i += n)
+    function(V::load_unaligned(from + i), V::load_unaligned(to + i)).store_unaligned(to + i);
   if (i == count) return;
-  alignas(kAlignment) RealOf<V> rest[n] = {};
-  for (std::size_t k = 0; i + k < count; ++k) rest[k] = x[i + k];
-  store<V>(rest, exp2_of(load<V>(rest)));
-  for (std::size_t k = 0; i + k < count; ++k) y[i + k] = rest[k];
+  alignas(kAlignment) Real rest[2][n] = {};
+  for (std::size_t k = 0; i + k < count; ++k) rest[0][k] = from[i + k], rest[1][k] = to[i + k];
+  store<V>(rest[0], function(load<V>(rest[0]), load<V>(rest[1])));
+  for (std::size_t k = 0; i + k < count; ++k) to[i + k] = rest[0][k];
+}
+
+template <class V>
+void exp2(const RealOf<V>* x, RealOf<V>* y, std::size_t count) {
+  each_vector<V>(x, count, y, [](V from, V /*to*/) HEED_INLINE_LAMBDA { return exp2_of(from); });
+}
+
+template <class V>
+void add(const RealOf<V>* from, std::size_t count, RealOf<V>* to) {
+  each_vector<V>(from, count, to, [](V a, V b) HEED_INLINE_LAMBDA { return b + a; });
+}
+
+template <class V, class Real = RealOf<V>>
+void scale_scores(Real factor, std::size_t count, Real* scores) {
+  each_vector<V>(scores, count, scores, [&](V score, V /*to*/) HEED_INLINE_LAMBDA {
+    const V product = at_least(V(kNoRowMax<Real>), score * V(factor));
+    const V cut = xsimd::select(product > V(kLargest<Real>), V(kHighestScore<Real>), product);
+    return xsimd::select(xsimd::abs(score) <= V(kLargest<Real>), cut, score);
+  });
 }
 
 /// Zero times a number is 0 unless the number is infinite or NaN.

@@ -588,6 +588,17 @@ void row_attend(const StoredRows& keys, const StoredRows& values, const Real* qu
 }
 
 template <class Real>
+void add(const Real* from, std::size_t count, Real* to) {
+  for (std::size_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+template <class Real>
+void scale_scores(Real factor, std::size_t count, Real* scores) {
+  for (std::size_t i = 0; i < count; ++i)
+    if (is_finite(scores[i])) scores[i] = held(scores[i] * factor);
+}
+
+template <class Real>
 void exp2(const Real* x, Real* y, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) y[i] = exp2_of(x[i]);
 }

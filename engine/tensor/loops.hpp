@@ -26,12 +26,6 @@ void set_values(std::size_t count, Real* to, const ValueOf& value_of) {
   for (; i < count; ++i) to[i] = value_of(i);
 }
 
-/// to[i] += from[i].
-template <class Real>
-void add_values(const Real* from, std::size_t count, Real* to) {
-  set_values(count, to, [=](std::size_t i) { return to[i] + from[i]; });
-}
-
 /// to[i] = from[i] * factor; they may be the same.
 template <class Real>
 void multiply_values(const Real* from, Real factor, std::size_t count, Real* to) {
@@ -69,7 +63,7 @@ void write_gradient(const KernelTable<Real>& kernels, const Layout& layout, bool
       return;
     }
     kernels.numbers.read(layout.type, to, layout.strides.feature, features, buffer);
-    add_values(buffer, features, values);
+    kernels.numbers.add(buffer, features, values);
   }
   kernels.numbers.write(layout.type, values, features, to, layout.strides.feature);
 }

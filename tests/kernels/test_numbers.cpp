@@ -28,6 +28,38 @@ TEMPLATE_TEST_CASE("one infinity or NaN is found wherever it is", "[all_finite]"
   });
 }
 
+TEMPLATE_TEST_CASE("add and scale_scores treat each number alike", "[numbers]", float, double) {
+  using Real = TestType;
+  for_each_table<Real>([](const Table<Real>& kernels) {
+    for (std::size_t count = 0; count < 70; ++count) {
+      Random random(count);
+      const auto any = [&] {
+        const std::int64_t kind = random.integer(0, 9);
+        return kind == 0   ? random.pick<Real>({kInf<Real>, -kInf<Real>, not_a_number<Real>(), 0})
+               : kind == 1 ? random.pick<Real>({kMax<Real>, -kMax<Real>, kMax<Real> / 3})
+                           : random.normal<Real>();
+      };
+      const auto from = filled<Real>(count, any);
+      const auto before = filled<Real>(count, any);
+      auto sums = before;
+      kernels.numbers.add(from.data(), count, sums.data());
+      const auto factor = random.pick<Real>({static_cast<Real>(kLog2E), 1, 0, Real(0.3F), 1000});
+      auto scores = before;
+      kernels.numbers.scale_scores(factor, count, scores.data());
+      INFO(count << " numbers, factor " << factor);
+      CHECK((sums.intact() && scores.intact()));
+      CHECK(all(count, [&](std::size_t i) {
+        const Real product = before[i] * factor;
+        const Real scaled = !std::isfinite(before[i]) ? before[i]
+                            : std::isfinite(product)  ? product
+                            : product < 0             ? heed::kNoRowMax<Real>
+                                                      : heed::kHighestScore<Real>;
+        return same_number(sums[i], before[i] + from[i]) && same_number(scores[i], scaled);
+      }));
+    }
+  });
+}
+
 // A product is rounded once, then with the sums of its chain, and with four of chains; floats that
 // cancel leave what is left of them.
 TEMPLATE_TEST_CASE("inner products are sums of float64 on every instruction set", "[inner_product]",

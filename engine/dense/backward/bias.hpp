@@ -71,7 +71,7 @@ class BiasTile {
     sum(0, sums);
     for (std::int64_t part = 1; part < plan_.bias_parts; ++part) {
       sum(part, latest);
-      add_values(latest, values(), sums);
+      kernels_.numbers.add(latest, values(), sums);
     }
     write(sums);
   }
@@ -84,7 +84,7 @@ class BiasTile {
   /// ... and writes the sums of all of them, so many values apart.
   void write_parts(Real* sums, std::int64_t apart) const {
     for (std::int64_t part = 1; part < plan_.bias_parts; ++part)
-      add_values(sums + part * apart, values(), sums);
+      kernels_.numbers.add(sums + part * apart, values(), sums);
     write(sums);
   }
 
@@ -170,7 +170,7 @@ class BiasTile {
     if (allowed == Allowed::kNone) return;
     gradients.compute_biased(panel, tile, block, allowed);
     for (std::size_t j = 0; j < block.keys; ++j) {
-      add_values(panel.gradients + j * panel.pitch, panel.rows, to);
+      kernels_.numbers.add(panel.gradients + j * panel.pitch, panel.rows, to);
       if (!repeats(BiasTiling::kKeys)) to += pitch_;
     }
   }
@@ -193,7 +193,8 @@ class BiasTile {
   const BackwardArgs& args_;
   std::byte* const slab_;
   const Problem& problem_ = plan_.problem.attention;
-  const PanelKernels<Real>& panels_ = kernels_of<Real>(*plan_.context->kernels).panels;
+  const KernelTable<Real>& kernels_ = kernels_of<Real>(*plan_.context->kernels);
+  const PanelKernels<Real>& panels_ = kernels_.panels;
   const std::int64_t pitch_ = plan_.attention.panel_rows;
   const BiasTiling tiling_{plan_};
   std::int64_t panel_, head_, batch_;  ///< the first that it repeats over
