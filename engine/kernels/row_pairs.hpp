@@ -88,6 +88,7 @@ struct Products {
   using Element = typename Words::Element;
   using Real = RealOf<V>;
   static constexpr bool kScales = true;
+  static constexpr bool kIsLong = false;
 
   /// Sums words as they are, not yet as numbers: sums of 32 bits have room for all features.
   HEED_INLINE static V total(V (&sums)[kLanes<V>]) {

@@ -75,7 +75,8 @@ template <class V, class E>
 struct WholeProducts {
   using Element = E;
   using Real = RealOf<V>;
-  static constexpr bool kScales = false;  ///< scores, though rows have no scales
+  static constexpr bool kScales = false;                    ///< scores, though rows have no scales
+  static constexpr bool kIsLong = kTakesTurns<V, Element>;  ///< so that it is not unrolled
 
   /// Element i: the sum over features of sums[i].
   HEED_INLINE static V total(V (&sums)[kLanes<V>]) { return sum_rows<V>(sums); }
@@ -154,18 +155,24 @@ void score_queries(const StoredRows& rows, const Real* query, bool prefetches, R
     for (std::size_t j = 0; j < run.count; j += together) {
       const std::size_t count = run.count - j < together ? run.count - j : together;
       V sums[n];
-      unroll<together / K>([&](auto i) HEED_INLINE_LAMBDA {
+      const auto multiply = [&](std::size_t i) HEED_INLINE_LAMBDA {
         const char* at[K];
         const char* next[K];
         unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
-          constexpr std::size_t place = i * K + k;
+          const std::size_t place = i * K + k;
           // The last row stands in for missing ones.
           const std::size_t index = j + (place < count ? place : count - 1);
           at[k] = rows.row(run, index);
           next[k] = index < next_count ? rows.next(run, index) : at[k];
         });
         Products::template multiply<H, K>(at, order, query, sums + i * K * H, next);
-      });
+      };
+      if constexpr (Products::kIsLong && together > 2 * K) {
+#pragma GCC unroll 1
+        for (std::size_t i = 0; i < together / K; ++i) multiply(i);
+      } else {
+        unroll<together / K>(multiply);
+      }
       V result = Products::total(sums);
       if constexpr (scaled || Products::kScales) result = result * factors;
       if constexpr (scaled) result = result * repeated_scales<V, H>(rows.scales + first + j, count);
@@ -307,8 +314,11 @@ HEED_INLINE void sum_queries(const StoredRows& rows, const Real* weights, std::s
     sum_features<V, Element, H, m>(rows, x, weights, pitch, prefetches, sums + place, stride,
                                    place == 0 ? totals : nullptr);
   };
-  in_sizes<M, (M > 2 ? M / 2 : 1), 1>(
-      rows.features / n, [&](auto m, std::size_t v) HEED_INLINE_LAMBDA { sum(m, v * n, v * n); });
+  const auto some = [&](auto m, std::size_t v) HEED_INLINE_LAMBDA { sum(m, v * n, v * n); };
+  if constexpr (kTakesTurns<V, Element>)
+    in_sizes<4, 1>(rows.features / n, some);
+  else
+    in_sizes<M, (M > 2 ? M / 2 : 1), 1>(rows.features / n, some);
   if (rows.features % n != 0)
     sum(std::integral_constant<std::size_t, 1>{}, rows.features - n, stride - n);
 }
