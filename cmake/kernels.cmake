@@ -74,7 +74,7 @@ endif()
 set(HEED_FLAGS_sse2 -msse2)
 set(HEED_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(HEED_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512cd -mavx512dq -mavx512bw)
-set(HEED_FLAGS_avx512bf16 ${HEED_FLAGS_avx512} -mavx512bf16 -mavx512vnni -mavx512vbmi)
+set(HEED_FLAGS_avx512bf16 ${HEED_FLAGS_avx512} -mavx512bf16 -mavx512vnni -mavx512ifma -mavx512vbmi)
 set(HEED_FLAGS_amx ${HEED_FLAGS_avx512bf16})  # its own instructions are written by name
 set(HEED_FLAGS_neon "")
 set(HEED_FLAGS_neonbf16 -mcpu=generic+bf16)  # for Clang, and zig, which knows no -march of Arm

@@ -325,16 +325,15 @@ class Scores {
   void each_row_at(const Panel<Real>& panel, const void* data, const Layout& layout,
                    std::int64_t row_begin, std::int64_t first, Function&& function) const {
     const std::int64_t offset = first * layout.strides.feature * layout.bytes;
-    if (panel.pack->steps_by_rows()) {
-      const std::byte* at = offset + row_at(data, layout, on_.sequence.batch, panel.pack->head,
-                                            row_begin + panel.first);
-      for (std::size_t i = 0; i < panel.rows; ++i, at += layout.strides.row * layout.bytes)
-        function(i, at);
-      return;
+    const bool steps = panel.pack->steps_by_rows();
+    const std::byte* at = nullptr;
+    for (std::size_t i = 0; i < panel.rows; ++i) {
+      at = steps && i > 0 ? at + layout.strides.row * layout.bytes
+                          : row_at(data, layout, on_.sequence.batch, panel.head(i),
+                                   row_begin + panel.query_row(i)) +
+                                offset;
+      function(i, at);
     }
-    panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-      function(i, row_at(data, layout, on_.sequence.batch, head, row_begin + row) + offset);
-    });
   }
 
   /// Points rows[i] at `count` values of the panel's row i of a tensor, from column `first` on;

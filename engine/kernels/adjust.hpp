@@ -146,7 +146,15 @@ template <class V, class Real = RealOf<V>>
 template <class V, std::size_t W, class Real = RealOf<V>>
 bool lay_rows(Real* to, std::size_t keys, const Real* const* rows, std::size_t row_count,
               Real factor) {
-  return lay_rows_to<V>(to, W * kLanes<V>, keys, rows, row_count, factor);
+  constexpr std::size_t pitch = W * kLanes<V>;
+  if constexpr (kAddsToScores<V>) return lay_rows_to<V>(to, pitch, keys, rows, row_count, factor);
+  // In two steps, because only gradients lay out rows.
+  for (std::size_t i = 0; i < keys * pitch; ++i) to[i] = Real{-0.0};
+  add_rows_to<V>(to, pitch, keys, rows, row_count, factor);
+  bool fits = true;
+  for (std::size_t i = 0; i < keys * pitch; ++i)
+    fits &= !(__builtin_fabs(to[i]) >= kFarAddend<Real>) || to[i] == -kInfinity<Real>;
+  return fits;
 }
 
 /// Transposes the bytes from rows[r] + j on of each of n rows, sizeof(Real) of them as one number:

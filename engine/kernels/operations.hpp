@@ -50,6 +50,11 @@ template <class V>
 inline constexpr bool kIsAvx512 = false;
 #endif
 
+/// Whether qk_softmax() adds to scores. With 16 registers it gains nothing beside scores that go
+/// through memory, and float64 is rare.
+template <class V>
+inline constexpr bool kAddsToScores = kIsAvx512<V>&& kIsFloat<V>;
+
 template <class V>
 inline constexpr bool kIsNeon = std::is_base_of_v<xsimd::neon64, typename V::arch_type>;
 

@@ -88,7 +88,7 @@ struct Products {
   using Element = typename Words::Element;
   using Real = RealOf<V>;
   static constexpr bool kScales = true;
-  static constexpr bool kIsLong = false;
+  static constexpr std::size_t kMostUnrolled = 16;
 
   /// Sums words as they are, not yet as numbers: sums of 32 bits have room for all features.
   HEED_INLINE static V total(V (&sums)[kLanes<V>]) {
@@ -441,6 +441,14 @@ void sum_words(const StoredRows& rows, std::size_t x, const PairedWeights<V, Wor
   });
 }
 
+/// Sums rows of integers for a query whose weights cannot be rounded.
+template <class V, class Real = RealOf<V>>
+[[gnu::noinline]] void sum_as_they_are(const StoredRows& rows, const Real* weights,
+                                       std::size_t pitch, Real* sums, Real* totals) {
+  const RowOrder order{kLanes<V>, rows.features};
+  sum_queries<V, I8, 1>(rows, weights, pitch, true, sums, order.padded(), totals);
+}
+
 template <class V, class Words, class Real = RealOf<V>>
 void sum_rows_of(const StoredRows& rows, const Real* weights, std::size_t pitch,
                  std::size_t queries, Real* sums, Real* totals) {
@@ -460,9 +468,7 @@ void sum_rows_of(const StoredRows& rows, const Real* weights, std::size_t pitch,
     for (std::size_t i = 0; i < H; ++i) {
       totals[h + i] += paired.total(i);
       if (!paired.rounds(i))
-        sum_queries<V, typename Words::Element, 1>(rows, weights + h + i, pitch, true,
-                                                   to + i * order.padded(), order.padded(),
-                                                   totals + h + i);
+        sum_as_they_are<V>(rows, weights + h + i, pitch, to + i * order.padded(), totals + h + i);
     }
   });
 }

@@ -75,8 +75,13 @@ template <class V, class E>
 struct WholeProducts {
   using Element = E;
   using Real = RealOf<V>;
-  static constexpr bool kScales = false;                    ///< scores, though rows have no scales
-  static constexpr bool kIsLong = kTakesTurns<V, Element>;  ///< so that it is not unrolled
+  static constexpr bool kScales = false;  ///< scores, though rows have no scales
+  /// More multiply() one after the other are a loop. E4M3 takes so long that loops cost nothing,
+  /// and where it takes turns (row_pairs.hpp) nobody is in a hurry with another type.
+  static constexpr std::size_t kMostUnrolled = kTakesTurns<V, F8E4M3> ? 2
+                                               : kIsAvx512<V> && std::is_same_v<Element, F8E4M3>
+                                                   ? 4
+                                                   : 16;
 
   /// Element i: the sum over features of sums[i].
   HEED_INLINE static V total(V (&sums)[kLanes<V>]) { return sum_rows<V>(sums); }
@@ -155,7 +160,7 @@ void score_queries(const StoredRows& rows, const Real* query, bool prefetches, R
     for (std::size_t j = 0; j < run.count; j += together) {
       const std::size_t count = run.count - j < together ? run.count - j : together;
       V sums[n];
-      const auto multiply = [&](std::size_t i) HEED_INLINE_LAMBDA {
+      const auto multiply = [&](auto i) HEED_INLINE_LAMBDA {
         const char* at[K];
         const char* next[K];
         unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
@@ -167,7 +172,7 @@ void score_queries(const StoredRows& rows, const Real* query, bool prefetches, R
         });
         Products::template multiply<H, K>(at, order, query, sums + i * K * H, next);
       };
-      if constexpr (Products::kIsLong && together > 2 * K) {
+      if constexpr (together / K > Products::kMostUnrolled) {
 #pragma GCC unroll 1
         for (std::size_t i = 0; i < together / K; ++i) multiply(i);
       } else {
@@ -324,8 +329,8 @@ HEED_INLINE void sum_queries(const StoredRows& rows, const Real* weights, std::s
 }
 
 template <class V, class Element, class Real = RealOf<V>>
-void values_of(const StoredRows& rows, const Real* weights, std::size_t pitch, std::size_t queries,
-               Real* sums, Real* totals) {
+HEED_INLINE void values_of(const StoredRows& rows, const Real* weights, std::size_t pitch,
+                           std::size_t queries, Real* sums, Real* totals) {
   HEED_CONTRACT(rows.hold_for(kLanes<V>) && pitch >= queries);
   const std::size_t stride = RowOrder{kLanes<V>, rows.features}.padded();
   each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {

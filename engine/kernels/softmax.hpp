@@ -240,11 +240,6 @@ HEED_INLINE void weigh(V (&scores)[R][W], Real* at, std::size_t pending, const R
   });
 }
 
-/// Whether qk_softmax() adds to scores. With 16 registers it gains nothing beside scores that go
-/// through memory.
-template <class V>
-inline constexpr bool kAddsToScores = kIsAvx512<V>;
-
 /// Scores and softmax fused: a few keys at a time, scores become probabilities in the registers
 /// that they were computed in. The processor overlaps their exponentials with the products of the
 /// next keys.
