@@ -74,6 +74,7 @@ endif()
 set(HEED_FLAGS_sse2 -msse2)
 set(HEED_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(HEED_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512cd -mavx512dq -mavx512bw)
+# xsimd wants IFMA where VBMI is; processors have them together.
 set(HEED_FLAGS_avx512bf16 ${HEED_FLAGS_avx512} -mavx512bf16 -mavx512vnni -mavx512ifma -mavx512vbmi)
 set(HEED_FLAGS_amx ${HEED_FLAGS_avx512bf16})  # its own instructions are written by name
 set(HEED_FLAGS_neon "")

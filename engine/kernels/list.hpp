@@ -289,7 +289,7 @@ HEED_NODE_KERNEL(bool, source_gradients,
 
 /// y[i] = 2^x[i]. The error is at most 1 ULP where the result is normal and below the largest power
 /// of two (float32: x in [-126, 127.5], float64: [-1022, 1023.5]). Where x is lower by 0.5 or more,
-/// y is +0.
+/// y is +0, and on some instruction sets where it is lower at all.
 HEED_NUMBER_KERNEL(void, exp2, (const Real* x, Real* y, std::size_t count))
 
 /// to[i] += from[i].
