@@ -163,25 +163,47 @@ class Prefill {
       const bool plain = keys.allowed != Allowed::kSome && scores_.plain();
       if (plain && in_groups_ && !tile.isolated)
         return attend_groups(panel, keys, tile, state, summed);
-      FusedKeys fused = fused_keys(panel, keys.block, state.fresh, plain || !tile.isolated);
-      if (!plain) {
-        // To lay out what is added is worth it where most keys are fused.
-        if (2 * fused.count >= keys.block.keys)
-          state.addend = scores_.addend(panel, keys.block, keys.allowed);
-        if (state.addend == nullptr) fused = {keys.block.keys, 0};
-      }
+      FusedKeys fused = fused_keys(panel, keys.block, state.fresh, plain || scores_.only_adds());
+      // To lay out what is added is worth it where most keys are fused.
+      if (!plain && 2 * fused.count < keys.block.keys) fused = {keys.block.keys, 0};
       weigh_apart(panel, keys, 0, fused.begin, state, summed, probs);
-      if (fused.count > 0) {
-        const std::size_t before = fused.begin * panel.pitch;
-        if (state.addend != nullptr) state.addend += before;
-        products_.qk_softmax(
-            panel.vectors, from_row(keys.keys, static_cast<std::int64_t>(fused.begin)), fused.count,
-            panel.query, on_.features(), probs + before, fused.begin, state, summed);
-      }
+      if (fused.count > 0 && plain)
+        products_.qk_softmax(panel.vectors,
+                             from_row(keys.keys, static_cast<std::int64_t>(fused.begin)),
+                             fused.count, panel.query, on_.features(),
+                             probs + fused.begin * panel.pitch, fused.begin, state, summed);
+      else if (fused.count > 0)
+        weigh_added(panel, keys, fused, tile, state, summed, probs);
       weigh_apart(panel, keys, fused.end(), keys.block.keys, state, summed, probs);
       kept_.keep(panel, keys.block, keys.needed);
       weigh_values(panel, keys, tile, state, dropped(panel, keys, state, probs));
     });
+  }
+
+  /// The probabilities of fused keys to whose products masks and biases are added. Where that may
+  /// not be done in registers, their scores, as all options leave them, are added to nothing: so a
+  /// row's bits do not depend on what others hold.
+  void weigh_added(const Panel<Real>& panel, const Attended& keys, const FusedKeys& fused,
+                   const Tile& tile, RowState<Real> state, std::size_t summed, Real* probs) const {
+    const std::size_t before = fused.begin * panel.pitch;
+    const auto first = static_cast<std::int64_t>(fused.begin);
+    const RowsView<Real> rows = from_row(keys.keys, first);
+    const auto weigh = [&](const Real* query, std::size_t features) {
+      products_.qk_softmax(panel.vectors, rows, fused.count, query, features, probs + before,
+                           fused.begin, state, summed);
+    };
+    const Real* const addend =
+        tile.isolated ? nullptr : scores_.addend(panel, keys.block, keys.allowed);
+    if (addend != nullptr) {
+      state.addend = addend + before;
+      return weigh(panel.query, on_.features());
+    }
+    alignas(kAlignment) static constexpr Real kNothing[kMaxPanel] = {};
+    Real* const scores = on_.buffer(&Slab::attended);
+    scores_.compute(panel, rows, {keys.block.begin + first, fused.count}, all_keys(fused.count),
+                    keys.allowed, scores);
+    state.addend = scores;
+    weigh(kNothing, 0);
   }
 
   /// Finds the rows of masks and biases that the next block needs: of the panel, else of the next

@@ -176,9 +176,9 @@ class Chunk {
 
   void add_rows(const Panel<Real>& panel, std::size_t keys, const Real* probs, Real* lanes) const {
     const auto width = static_cast<std::size_t>(on_.plan.panel_rows);
-    if (panel.rows == width) return on_.kernels.numbers.add(probs, keys * width, lanes);
+    if (panel.rows == width) return on_.kernels.numbers.add_onto(probs, keys * width, lanes);
     for (std::size_t j = 0; j < keys; ++j)
-      on_.kernels.numbers.add(probs + j * panel.pitch, panel.rows, lanes + j * width);
+      on_.kernels.numbers.add_onto(probs + j * panel.pitch, panel.rows, lanes + j * width);
   }
 
   void write_sums(const KeyBlock& block, const Real* lanes) const {

@@ -248,11 +248,12 @@ class Scores {
                                        static_cast<Real>(steps_.unit));
   }
 
-  /// Values for qk_softmax to add to the products of the block, if bias and masks are all that
-  /// changes scores. Products that are not finite become NaN where these have -inf. nullptr: scores
-  /// go through memory.
+  /// Whether bias and masks are all that changes scores, and kernels may add them in registers.
+  bool only_adds() const { return only_adds_; }
+
+  /// Values for qk_softmax to add to the products of the block. Products that are not finite become
+  /// NaN where these have -inf. nullptr: sums might overflow.
   const Real* addend(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed) const {
-    if (!only_adds_) return nullptr;
     Real* const to = on_.buffer(&Slab::attended);
     const bool biased = on_.args.bias != nullptr;
     if (biased && !lay_bias(panel, block, to)) return nullptr;
@@ -363,7 +364,7 @@ class Scores {
     if (on_.args.alibi_slopes != nullptr) add_alibi(panel, block, scores);
     // Shorter sequences of a batch may have fewer vectors than the panel that was laid out.
     if (bias.values != nullptr && bias.pitch == panel.pitch)
-      on_.kernels.numbers.add(
+      on_.kernels.numbers.add_onto(
           bias.values + static_cast<std::size_t>(block.begin - bias.first_key) * bias.pitch,
           block.keys * bias.pitch, scores);
     else if (on_.args.bias != nullptr)

@@ -293,7 +293,7 @@ HEED_NODE_KERNEL(bool, source_gradients,
 HEED_NUMBER_KERNEL(void, exp2, (const Real* x, Real* y, std::size_t count))
 
 /// to[i] += from[i].
-HEED_NUMBER_KERNEL(void, add, (const Real* from, std::size_t count, Real* to))
+HEED_NUMBER_KERNEL(void, add_onto, (const Real* from, std::size_t count, Real* to))
 
 /// scores[i] *= factor >= 0. Finite ones stay finite: what overflows becomes kNoRowMax or
 /// kHighestScore. Infinities and NaN stay what they are.

@@ -31,7 +31,7 @@ void exp2(const RealOf<V>* x, RealOf<V>* y, std::size_t count) {
 }
 
 template <class V>
-void add(const RealOf<V>* from, std::size_t count, RealOf<V>* to) {
+void add_onto(const RealOf<V>* from, std::size_t count, RealOf<V>* to) {
   each_vector<V>(from, count, to, [](V a, V b) HEED_INLINE_LAMBDA { return b + a; });
 }
 

@@ -588,7 +588,7 @@ void row_attend(const StoredRows& keys, const StoredRows& values, const Real* qu
 }
 
 template <class Real>
-void add(const Real* from, std::size_t count, Real* to) {
+void add_onto(const Real* from, std::size_t count, Real* to) {
   for (std::size_t i = 0; i < count; ++i) to[i] += from[i];
 }
 

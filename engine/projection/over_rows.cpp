@@ -42,9 +42,9 @@ void sum_rows(const KernelTable<Real>& kernels, const InputRows& rows, std::int6
         kernels.numbers.read(layout.type, from, layout.strides.feature,
                              static_cast<std::size_t>(features), wide);
       const Real* const row = in_place ? reinterpret_cast<const Real*>(from) : wide;
-      kernels.numbers.add(row, static_cast<std::size_t>(features), run);
+      kernels.numbers.add_onto(row, static_cast<std::size_t>(features), run);
     }
-    kernels.numbers.add(run, static_cast<std::size_t>(features), total);
+    kernels.numbers.add_onto(run, static_cast<std::size_t>(features), total);
   }
 }
 

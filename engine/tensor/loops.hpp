@@ -63,7 +63,7 @@ void write_gradient(const KernelTable<Real>& kernels, const Layout& layout, bool
       return;
     }
     kernels.numbers.read(layout.type, to, layout.strides.feature, features, buffer);
-    kernels.numbers.add(buffer, features, values);
+    kernels.numbers.add_onto(buffer, features, values);
   }
   kernels.numbers.write(layout.type, values, features, to, layout.strides.feature);
 }

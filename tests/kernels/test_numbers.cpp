@@ -28,7 +28,8 @@ TEMPLATE_TEST_CASE("one infinity or NaN is found wherever it is", "[all_finite]"
   });
 }
 
-TEMPLATE_TEST_CASE("add and scale_scores treat each number alike", "[numbers]", float, double) {
+TEMPLATE_TEST_CASE("add_onto and scale_scores treat each number alike", "[numbers]", float,
+                   double) {
   using Real = TestType;
   for_each_table<Real>([](const Table<Real>& kernels) {
     for (std::size_t count = 0; count < 70; ++count) {
@@ -42,7 +43,7 @@ TEMPLATE_TEST_CASE("add and scale_scores treat each number alike", "[numbers]", 
       const auto from = filled<Real>(count, any);
       const auto before = filled<Real>(count, any);
       auto sums = before;
-      kernels.numbers.add(from.data(), count, sums.data());
+      kernels.numbers.add_onto(from.data(), count, sums.data());
       const auto factor = random.pick<Real>({static_cast<Real>(kLog2E), 1, 0, Real(0.3F), 1000});
       auto scores = before;
       kernels.numbers.scale_scores(factor, count, scores.data());

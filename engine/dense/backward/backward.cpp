@@ -91,7 +91,7 @@ class Backward {
       Real* const sums = apart ? total + plan_.sum_values : total;
       if (apart) std::fill_n(sums, plan_.sum_values, Real{0});
       rows.add(s, sums_in(sums, sequence, score_sums_of(pack, s)), s == 0 || apart);
-      if (apart) kernels_.numbers.add(sums, static_cast<std::size_t>(plan_.sum_values), total);
+      if (apart) kernels_.numbers.add_onto(sums, static_cast<std::size_t>(plan_.sum_values), total);
     }
     write_keys(sequence, head_of(pack), total, 1, 0, all_keys_of(sequence), slab);
   }
@@ -294,7 +294,7 @@ class Backward {
       const Real* const from = sums.at(some, static_cast<std::size_t>(key));
       const std::size_t used = std::min(some.pitch, count - some.first);
       first ? multiply_values(from, factor, used, row + some.first)
-            : kernels_.numbers.add(from, used, row + some.first);
+            : kernels_.numbers.add_onto(from, used, row + some.first);
     });
   }
 

@@ -71,7 +71,7 @@ class BiasTile {
     sum(0, sums);
     for (std::int64_t part = 1; part < plan_.bias_parts; ++part) {
       sum(part, latest);
-      kernels_.numbers.add(latest, values(), sums);
+      kernels_.numbers.add_onto(latest, values(), sums);
     }
     write(sums);
   }
@@ -84,7 +84,7 @@ class BiasTile {
   /// ... and writes the sums of all of them, so many values apart.
   void write_parts(Real* sums, std::int64_t apart) const {
     for (std::int64_t part = 1; part < plan_.bias_parts; ++part)
-      kernels_.numbers.add(sums + part * apart, values(), sums);
+      kernels_.numbers.add_onto(sums + part * apart, values(), sums);
     write(sums);
   }
 
@@ -170,7 +170,7 @@ class BiasTile {
     if (allowed == Allowed::kNone) return;
     gradients.compute_biased(panel, tile, block, allowed);
     for (std::size_t j = 0; j < block.keys; ++j) {
-      kernels_.numbers.add(panel.gradients + j * panel.pitch, panel.rows, to);
+      kernels_.numbers.add_onto(panel.gradients + j * panel.pitch, panel.rows, to);
       if (!repeats(BiasTiling::kKeys)) to += pitch_;
     }
   }

@@ -99,8 +99,8 @@ class Split {
       const auto first = static_cast<std::size_t>(tile.begin);
       each_columns(rows_.plan.columns, static_cast<std::size_t>(features),
                    [&](const Columns& some) {
-                     on_.kernels.numbers.add(from.at(some, first), tile.keys * some.pitch,
-                                             sums.at(some, first));
+                     on_.kernels.numbers.add_onto(from.at(some, first), tile.keys * some.pitch,
+                                                  sums.at(some, first));
                    });
     };
     add(of.keys, on_.problem.features, to.keys);

@@ -90,8 +90,8 @@ struct GraphBackwardThread : GraphThread<Real> {
   void sum_splits(const Hub& hub, std::int64_t count, Real* to) const {
     std::copy_n(split_sums(hub.first_split), count, to);
     for (std::int64_t k = 1; k < hub.splits; ++k)
-      this->kernels.numbers.add(split_sums(hub.first_split + k), static_cast<std::size_t>(count),
-                                to);
+      this->kernels.numbers.add_onto(split_sums(hub.first_split + k),
+                                     static_cast<std::size_t>(count), to);
   }
 
   /// Writes a node's rows [heads][padded].
