@@ -5,7 +5,6 @@
 #include "engine/kernels/convert.hpp"
 #include "engine/kernels/operands.hpp"
 #include "engine/kernels/operations.hpp"
-#include "engine/kernels/transpose.hpp"
 
 namespace heed {
 namespace {
